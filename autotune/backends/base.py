@@ -1,0 +1,67 @@
+"""What every backend offers: a description of its configuration, a check before launch, and a command to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from autotune.errors import Problem
+from autotune.spec.types import TrainerSpec
+from autotune.spec.values import FlatConfig
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Description:
+    """What a backend knows about a trainer before anything runs.
+
+    Attributes:
+        config: The complete configuration with the space's fixed overrides applied, flat.
+        metrics: Metric name -> one-line description with its unit.
+        steps: Training steps of a full trial.
+        steps_path: The configuration's own path for ``steps``.
+        seed_path: The configuration's own path for the seed.
+    """
+
+    config: FlatConfig
+    metrics: Mapping[str, str]
+    steps: int
+    steps_path: str
+    seed_path: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """A process to start in the trial directory."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+class Backend(Protocol):
+    """Runs one kind of trainer as a process that keeps the trial process contract.
+
+    The contract: the process starts in the trial directory, reads ``config.yaml`` there, appends one JSON object per
+    step to ``metrics.jsonl``, writes checkpoints to ``checkpoints/step_N`` and announces them, ends on SIGTERM with a
+    checkpoint, and writes ``result.json``. Started again in the same directory it goes on from its newest checkpoint.
+    """
+
+    name: str
+
+    def describe(self, trainer: TrainerSpec) -> Description:
+        """Composes the configuration with the fixed overrides.
+
+        Raises:
+            InvalidConfigError: With every problem of the configuration name and the overrides; each ``Problem.path``
+                starts with ``trainer.``, as in the space file.
+        """
+        ...
+
+    def check(self, config: FlatConfig) -> tuple[Problem, ...]:
+        """Everything that is wrong with one complete configuration, without starting anything."""
+        ...
+
+    def prepare(self, config: FlatConfig, directory: Path) -> Command:
+        """Writes what the process reads (``config.yaml``) into the trial directory and says how to start it."""
+        ...

@@ -1,0 +1,84 @@
+"""What the environment says: every ``AUTOTUNE_*`` variable, read in one place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from autotune.errors import NotAllowedError, Problem, UsageError
+
+
+class Settings(BaseSettings):
+    """Settings of the command line and of the service, from ``AUTOTUNE_*`` variables."""
+
+    model_config = SettingsConfigDict(env_prefix="AUTOTUNE_", frozen=True, extra="ignore")
+
+    home: Path = Field(default=Path("~/.autotune"), description="Where databases, trials and caches live.")
+    url: str | None = Field(default=None, description="The service to talk to; without it the service runs embedded.")
+    database_url: str | None = Field(default=None, description="SQLAlchemy URL of the study database.")
+    mlflow_uri: str | None = Field(default=None, description="MLflow tracking URI.")
+    ray_address: str | None = Field(default=None, description="A running Ray cluster; without it a local Ray starts.")
+    grace_s: float = Field(default=20.0, gt=0, description="Seconds between SIGTERM and SIGKILL for a trial.")
+    lease_s: float = Field(default=30.0, gt=0, description="Seconds until the lease of a silent driver expires.")
+
+    @property
+    def root(self) -> Path:
+        """The home directory, expanded and absolute."""
+        return self.home.expanduser().absolute()
+
+    @property
+    def study_database(self) -> str:
+        """SQLAlchemy URL of the study database."""
+        return self.database_url or f"sqlite:///{self.root / 'autotune.db'}"
+
+    @property
+    def tracking_uri(self) -> str:
+        """MLflow tracking URI; MLflow has a database of its own."""
+        return self.mlflow_uri or f"sqlite:///{self.root / 'mlflow.db'}"
+
+    def job_dir(self, job: str) -> Path:
+        """Where a job keeps its trials, logs and reports."""
+        return self.root / "jobs" / job
+
+    def prepare_home(self) -> None:
+        """Creates the home directory and makes sure that it can be written.
+
+        Raises:
+            NotAllowedError: If the directory cannot be created or written.
+        """
+        hint = "Choose a writable directory with AUTOTUNE_HOME=/some/dir, or give yourself write access."
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise NotAllowedError(
+                f"cannot create the home directory {self.root}: {error.strerror or error}.", hint=hint
+            ) from error
+        probe = self.root / f".write-{os.getpid()}"
+        try:
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise NotAllowedError(
+                f"the home directory {self.root} cannot be written: {error.strerror or error}.", hint=hint
+            ) from error
+
+
+def load_settings() -> Settings:
+    """Reads the environment.
+
+    Raises:
+        UsageError: If a variable has a value that is not allowed.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        problems = [
+            Problem(message=f"{item['msg']}, got {item['input']!r}", path="AUTOTUNE_" + str(item["loc"][0]).upper())
+            for item in error.errors()
+        ]
+        raise UsageError(
+            "the environment is not usable: " + "; ".join(map(str, problems)), problems=problems
+        ) from error

@@ -1,0 +1,216 @@
+"""The values of a space file: what is left when YAML, aliases and ``extends`` are resolved.
+
+Everything here is a frozen value. The loader builds them, the search reads them, nobody changes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from autotune.spec.expressions import Expression
+from autotune.spec.values import FlatConfig, JsonValue
+
+
+class Direction(StrEnum):
+    """Which end of the objective is good."""
+
+    MAXIMIZE = "maximize"
+    MINIMIZE = "minimize"
+
+
+class Reduce(StrEnum):
+    """How a curve becomes one number."""
+
+    LAST = "last"
+    MAX = "max"
+    MIN = "min"
+    MEAN = "mean"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FloatRange:
+    """Real numbers in ``[low, high]``; ``log`` searches their logarithm, ``step`` makes a grid of them."""
+
+    low: float
+    high: float
+    log: bool = False
+    step: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IntRange:
+    """Whole numbers in ``[low, high]``, both ends included."""
+
+    low: int
+    high: int
+    log: bool = False
+    step: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """One of the listed JSON values."""
+
+    options: tuple[JsonValue, ...]
+
+
+Domain: TypeAlias = FloatRange | IntRange | Choice
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """One searched parameter.
+
+    Attributes:
+        path: Full dotted path in the configuration tree; the parameter's name everywhere.
+        domain: The values it may take.
+        when: The parameter exists only where this holds; ``None`` = always.
+        prior: The value people would start from; the first trial takes it where the configuration's own default
+            does not lie in the domain.
+    """
+
+    path: str
+    domain: Domain
+    when: Expression | None = None
+    prior: JsonValue = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Objective:
+    """What is good: one metric's curve, reduced to one number.
+
+    Attributes:
+        smooth: The reduction looks at the mean of this many consecutive reported values (1 = the values themselves).
+    """
+
+    metric: str
+    direction: Direction = Direction.MAXIMIZE
+    reduce: Reduce = Reduce.LAST
+    smooth: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Constraint:
+    """What must hold at the end of a trial: ``metric <= bound`` or ``metric >= bound``.
+
+    Attributes:
+        text: The constraint as it was written.
+    """
+
+    metric: str
+    upper: bool
+    bound: float
+    text: str
+
+    def violation(self, value: float) -> float:
+        """How far ``value`` is on the wrong side; <= 0 means that the constraint holds."""
+        return value - self.bound if self.upper else self.bound - value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SamplerSpec:
+    """Which sampler proposes, and from which seed."""
+
+    name: str = "tpe"
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PrunerSpec:
+    """One pruner and its options, by the pruner's own names."""
+
+    name: str
+    options: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What may be spent.
+
+    Attributes:
+        trials: Number of trials, those of ``start_from`` included.
+        parallel: Trials at a time.
+        steps: Training steps of a full trial; ``None`` = what the configuration says.
+        wall_clock_s: After this many seconds no new trial starts and running ones are cancelled; ``None`` = no limit.
+    """
+
+    trials: int
+    parallel: int = 1
+    steps: int | None = None
+    wall_clock_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retry:
+    """How often an attempt is repeated that the infrastructure broke, and for which kinds of failure."""
+
+    attempts: int = 2
+    on: tuple[str, ...] = ("node", "port_in_use", "crash")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resources:
+    """What one trial occupies; ``memory`` in bytes, ``None`` = not reserved."""
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+    memory: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainerSpec:
+    """What a trial runs.
+
+    Attributes:
+        backend: Name in the registry of backends.
+        config: Name of the Hydra configuration.
+        overrides: Dotted path or configuration group -> value, applied before the searched parameters.
+    """
+
+    backend: str = "native"
+    config: str = "config"
+    overrides: FlatConfig = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """A configuration that is tried before the sampler proposes.
+
+    Attributes:
+        label: ``default`` for the configuration as it is, ``start-1``… for given ones.
+        values: Dotted path -> value for the searched parameters that are given; the others take their default.
+    """
+
+    label: str
+    values: FlatConfig = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Space:
+    """A whole space file.
+
+    Attributes:
+        search: The searched parameters, in the order of the file, by full path.
+        require: Conditions over the whole configuration that every proposal meets.
+        document: The file as plain JSON after ``extends``: what was submitted, kept for the record.
+        marks: Dotted path inside the document -> (file, line, column), for messages about it.
+    """
+
+    name: str
+    description: str = ""
+    trainer: TrainerSpec
+    resources: Resources
+    search: Mapping[str, Parameter]
+    require: tuple[Expression, ...] = ()
+    objective: Objective
+    constraints: tuple[Constraint, ...] = ()
+    sampler: SamplerSpec
+    prune: tuple[PrunerSpec, ...] = ()
+    budget: Budget
+    retry: Retry
+    start_from: tuple[Start, ...] = ()
+    document: Mapping[str, JsonValue] = field(default_factory=dict)
+    marks: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)

@@ -1,0 +1,205 @@
+"""What the service shows: the shapes that the API, the SDK, the command line and the report share.
+
+Plain frozen values without behaviour. Times are seconds since the Unix epoch, durations are seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+JsonObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReasonView:
+    """Why a trial was stopped: who decided, one sentence, and the numbers in it."""
+
+    pruner: str
+    text: str
+    numbers: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorView:
+    """What went wrong and what to do about it."""
+
+    kind: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectiveView:
+    """What the job optimises."""
+
+    metric: str
+    direction: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobView:
+    """One job.
+
+    Attributes:
+        trials: Trial state -> number of trials in it.
+        budget_trials: Number of trials the job may run.
+        steps: Training steps of a full trial.
+        best_trial: Number of the best feasible completed trial.
+        default_value: Objective of the default configuration's trial, once it completed.
+        cost_s: Seconds of all attempts; ``cost_gpu_hours`` the same in GPU-hours.
+        directory: Where the job's files are on the machine that runs it.
+    """
+
+    id: str
+    name: str
+    description: str
+    state: str
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    objective: ObjectiveView
+    trials: Mapping[str, int]
+    budget_trials: int
+    parallel: int
+    steps: int
+    best_trial: int | None
+    best_value: float | None
+    default_value: float | None
+    cost_s: float
+    cost_gpu_hours: float
+    error: ErrorView | None
+    directory: str
+    mlflow_run: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialView:
+    """One trial.
+
+    Attributes:
+        params: Searched parameters by full path.
+        metrics: The last reported value of each metric.
+        attempts: Number of launches so far.
+    """
+
+    number: int
+    state: str
+    source: str
+    params: JsonObject
+    value: float | None
+    feasible: bool
+    violations: Mapping[str, float]
+    reason: ReasonView | None
+    error: ErrorView | None
+    attempts: int
+    last_step: int
+    metrics: Mapping[str, float | None]
+    cost_s: float
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    directory: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CurveView:
+    """Curves of one trial, column by column: ``metrics[name][i]`` is the value at ``steps[i]``."""
+
+    trial: int
+    steps: list[int]
+    metrics: dict[str, list[float | None]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BestView:
+    """The answer of a job: the best configuration with its evidence.
+
+    Attributes:
+        overrides: The whole difference to the Hydra configuration as ``key=value`` strings, ready to paste.
+        command: The command that trains this configuration again.
+        checkpoint: Directory of the trial's last checkpoint, when it exists.
+        default: The trial of the default configuration, for comparison.
+        improvement: Best minus default objective in the good direction; ``None`` without a completed default.
+    """
+
+    job: str
+    objective: ObjectiveView
+    trial: TrialView
+    overrides: list[str]
+    command: str
+    checkpoint: str | None
+    default: TrialView | None
+    improvement: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventView:
+    """One entry of a job's record; ``id`` grows without ever repeating."""
+
+    id: int
+    at: float
+    kind: str
+    text: str
+    trial: int | None
+    data: JsonObject
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ParameterView:
+    """One row of a plan: a searched parameter, its values in words, and its default."""
+
+    path: str
+    domain: str
+    default: Any
+    when: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanView:
+    """What a space file would do, before it costs anything.
+
+    Attributes:
+        max_steps: Training steps if no trial were pruned.
+        proposals: The first configurations that would be tried, searched parameters only.
+        warnings: What is allowed but probably not wanted.
+    """
+
+    name: str
+    description: str
+    backend: str
+    config: str
+    objective: ObjectiveView
+    constraints: list[str]
+    sampler: str
+    seed: int
+    pruners: list[str]
+    parameters: list[ParameterView]
+    require: list[str]
+    trials: int
+    parallel: int
+    steps: int
+    max_steps: int
+    wall_clock_s: float | None
+    cpus_per_trial: float
+    gpus_per_trial: float
+    proposals: list[dict[str, Any]]
+    warnings: list[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpaceView:
+    """A space file that ships with the project."""
+
+    name: str
+    description: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """Part of a list; ``next`` is the cursor of the following part."""
+
+    items: list[Any] = field(default_factory=list)
+    next: str | None = None
