@@ -1,0 +1,44 @@
+# Two commands are enough: `make demo` and `make test`. Everything else is for people who work on the code.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_ARGS ?=
+export PYTHONDONTWRITEBYTECODE ?=
+
+.PHONY: help setup demo test check format lock clean
+
+help:
+	@echo "make demo    tune twelve real PPO runs on this machine's CPU (about five minutes)"
+	@echo "make test    run every test"
+	@echo "make check   lint, types, walls"
+	@echo "make setup   create $(VENV) from the lock files"
+	@echo "make format  format the code"
+	@echo "make lock    resolve the lock files again"
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: requirements/install requirements/cpu.txt requirements/dev.txt pyproject.toml
+	@PYTHON=$(PYTHON) VENV=$(VENV) sh requirements/install
+	@touch $@
+
+demo: setup
+	@$(BIN)/autotune launch search_spaces/quickstart.yaml
+
+test: setup
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: setup
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+lock:
+	@sh requirements/lock
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
