@@ -34,3 +34,27 @@ class Book(Protocol):
         A point for a step that is already there replaces it: a later attempt repeats the steps after its checkpoint.
         """
         ...
+
+
+class MemoryBook:
+    """Keeps the truth in memory, for simulations that nobody needs to resume on another machine.
+
+    Attributes:
+        events: Everything that was recorded, in order.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._trials: dict[int, Trial] = {}
+        self._curves: dict[int, dict[int, Point]] = {}
+
+    def load(self) -> History:
+        """Reads everything back."""
+        curves = {number: [points[step] for step in sorted(points)] for number, points in self._curves.items()}
+        return History(trials=[self._trials[number] for number in sorted(self._trials)], curves=curves)
+
+    def save(self, trial: Trial, points: Sequence[Point] = (), events: Sequence[Event] = ()) -> None:
+        """Writes a trial as it is now, new points of its curve and events."""
+        self._trials[trial.number] = trial
+        self._curves.setdefault(trial.number, {}).update({point.step: point for point in points})
+        self.events.extend(events)

@@ -1,0 +1,74 @@
+"""What a trial becomes when it is stopped, finishes or fails: pure functions from a trial and its curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autotune.search.objective import objective_value, violations
+from autotune.search.pruners import NotFinite
+from autotune.search.types import INFEASIBLE_KINDS, EndKind, Outcome, Point, Reason, Trial
+from autotune.spec.types import Space
+from autotune.states import TrialState
+
+
+def state_for(reason: Reason) -> TrialState:
+    """The state of a trial that a pruner has stopped.
+
+    A loss that is not finite is the configuration's own fault, not a curve that lost a comparison.
+    """
+    return TrialState.INFEASIBLE if reason.pruner == NotFinite.name else TrialState.PRUNED
+
+
+def stopped(space: Space, trial: Trial, curve: Sequence[Point], reason: Reason, now: float) -> Trial:
+    """The trial after a pruner has stopped it."""
+    state = state_for(reason)
+    infeasible = state is TrialState.INFEASIBLE
+    return replace(
+        trial,
+        state=state,
+        reason=reason,
+        error_kind=EndKind.NON_FINITE if infeasible else None,
+        error_message=reason.text if infeasible else "",
+        violations=violations(space.constraints, curve),
+        ended_at=now,
+    )
+
+
+def finished(space: Space, trial: Trial, curve: Sequence[Point], now: float) -> tuple[Trial, str]:
+    """The trial after its last step, and what happened in one sentence.
+
+    Without a finite objective it is not completed: infeasible if the metric stopped being finite, failed if the
+    metric never appeared.
+    """
+    value = objective_value(space.objective, curve)
+    metric = space.objective.metric
+    if value is None and any(metric in point.metrics for point in curve):
+        outcome = Outcome(kind=EndKind.NON_FINITE, message=f"the last {metric} was not finite")
+        return failed(space, trial, curve, outcome, now)
+    if value is None:
+        outcome = Outcome(
+            kind=EndKind.UNKNOWN,
+            message=f"the trial finished without ever reporting its objective {metric}",
+            hint="Let the trainer evaluate at least once, or choose a metric that it reports.",
+        )
+        return failed(space, trial, curve, outcome, now)
+    broken = violations(space.constraints, curve)
+    done = replace(trial, state=TrialState.COMPLETED, value=value, violations=broken, ended_at=now)
+    missed = "".join(f"; {text} does not hold" for text, violation in broken.items() if violation > 0)
+    return done, f"trial {trial.number} completed with {metric} {value:.4g}{missed}"
+
+
+def failed(space: Space, trial: Trial, curve: Sequence[Point], outcome: Outcome, now: float) -> tuple[Trial, str]:
+    """The trial after an end that no further attempt can mend, and what happened in one sentence."""
+    state = TrialState.INFEASIBLE if outcome.kind in INFEASIBLE_KINDS else TrialState.FAILED
+    ended = replace(
+        trial,
+        state=state,
+        error_kind=outcome.kind,
+        error_message=outcome.message,
+        error_hint=outcome.hint,
+        violations=violations(space.constraints, curve),
+        ended_at=now,
+    )
+    return ended, f"trial {trial.number} is {state}: {outcome.message or outcome.kind}"
