@@ -22,6 +22,7 @@ class Settings(BaseSettings):
     mlflow_uri: str | None = Field(default=None, description="MLflow tracking URI.")
     ray_address: str | None = Field(default=None, description="A running Ray cluster; without it a local Ray starts.")
     grace_s: float = Field(default=20.0, gt=0, description="Seconds between SIGTERM and SIGKILL for a trial.")
+    jobs: int = Field(default=1, ge=1, description="Jobs that the service runs at a time on this machine.")
     lease_s: float = Field(default=30.0, gt=0, description="Seconds until the lease of a silent driver expires.")
 
     @property

@@ -1,0 +1,254 @@
+"""The process that runs one job: ``python -m autotune.service.driver JOB --owner O --token N --parent PID``.
+
+It puts the rooms together: the coordinator over the job's book, Ray below it, the observers beside it. It ends when
+the job does, when it is told to (SIGTERM: trials write a checkpoint and are queued again), when it loses its lease,
+and together with its parent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import logging
+import os
+import signal
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from autotune.backends import get_backend
+from autotune.errors import AutotuneError, LeaseLostError
+from autotune.search.book import Book
+from autotune.search.coordinator import Closing, Coordinator
+from autotune.search.types import Trial
+from autotune.service.publishing import Observer, PublishingBook
+from autotune.service.reporting import report_job
+from autotune.service.service import Service, open_service
+from autotune.service.spaces import ResolvedSpace, resolve_document
+from autotune.settings import load_settings
+from autotune.states import JobState, TrialState
+from autotune.store import SqlBook
+from autotune.store.values import Job, JobError, Lease
+
+logger = logging.getLogger("autotune.driver")
+
+OBSERVERS_S = 60.0
+"""How long the observers may take to finish when the job is over."""
+_PR_SET_PDEATHSIG = 1
+
+
+class JobDriver:
+    """Drives one job under one lease.
+
+    Args:
+        service: The use cases and the store behind them.
+        lease: The right to drive the job.
+    """
+
+    def __init__(self, service: Service, lease: Lease) -> None:
+        self._service = service
+        self._lease = lease
+        self._settings = service.settings
+        self._interrupted = False
+        self._renewed_at = service.clock.now()
+
+    def interrupt(self, *_: object) -> None:
+        """Asks the driver to end: trials write a checkpoint and wait for the next driver. Safe in a signal handler."""
+        self._interrupted = True
+
+    def run(self) -> None:
+        """Runs the job to its end, or until it is interrupted.
+
+        Raises:
+            LeaseLostError: If another driver holds the job by now; nothing more was written.
+        """
+        job, by_hand = self._begin()
+        try:
+            coordinator = self._search(job, by_hand=by_hand)
+        except LeaseLostError:
+            raise
+        except AutotuneError as error:
+            logger.exception("the job cannot go on")
+            self._end(JobState.FAILED, JobError(kind=error.code, message=error.message, hint=error.hint))
+            return
+        except Exception as error:
+            logger.exception("the driver failed")
+            hint = f"The traceback is in {self._settings.job_dir(job.id) / 'driver.log'}."
+            self._end(JobState.FAILED, JobError(kind="internal", message=f"{type(error).__name__}: {error}", hint=hint))
+            raise
+        self._end(*_verdict(coordinator))
+        if coordinator.closing is not Closing.INTERRUPTED:
+            report_job(self._service, job.id)
+
+    def _begin(self) -> tuple[Job, bool]:
+        """Marks the job as running; also says whether a person has resumed it after it had ended."""
+        with self._service.store.begin() as work:
+            ends = (JobState.FAILED.value, JobState.CANCELLED.value)
+            states = [
+                r.event.data
+                for r in work.trials.events(self._lease.job, limit=1_000_000)
+                if r.event.kind == "job.state"
+            ]
+            by_hand = bool(states) and states[-1].get("from") in ends
+            job = work.jobs.set_state(self._lease.job, JobState.RUNNING, self._service.clock.now(), lease=self._lease)
+        return job, by_hand
+
+    def _search(self, job: Job, *, by_hand: bool) -> Coordinator:
+        """Runs the job's trials; the observers are closed whatever happens."""
+        resolved = resolve_document(job.document, job.file)
+        with self._service.store.read() as work:
+            study = work.jobs.studies(job.id)[0]
+        book = PublishingBook(
+            SqlBook(self._service.store, study.id, self._lease), self._observers(job, resolved, study.name)
+        )
+        coordinator: Coordinator | None = None
+        try:
+            coordinator = self._coordinator(job, resolved, book, by_hand=by_hand)
+            self._run_trials(coordinator, resolved)
+        finally:
+            if not book.close(coordinator.best() if coordinator else None, OBSERVERS_S):
+                logger.warning("the observers need more than %.0f s; they catch up at the next start", OBSERVERS_S)
+        return coordinator
+
+    def _coordinator(self, job: Job, resolved: ResolvedSpace, book: Book, *, by_hand: bool) -> Coordinator:
+        space, now = resolved.space, self._service.clock.now()
+        deadline = None
+        if space.budget.wall_clock_s is not None:
+            deadline = (now if by_hand or job.started_at is None else job.started_at) + space.budget.wall_clock_s
+        backend = get_backend(space.trainer.backend)
+        coordinator = Coordinator(
+            space,
+            resolved.base,
+            book,
+            fence=f"{job.id}:{self._lease.token}",
+            total_steps=resolved.steps,
+            deadline=deadline,
+            check=lambda config: backend.check(config),
+        )
+        coordinator.recover(now)
+        if by_hand:
+            coordinator.reopen(now)
+        return coordinator
+
+    def _observers(self, job: Job, resolved: ResolvedSpace, study: str) -> dict[str, Callable[[], Observer]]:
+        def mirror() -> Observer:
+            from autotune.store.optuna_mirror import OptunaMirror
+
+            return OptunaMirror(
+                self._settings.study_database,
+                study,
+                objective=resolved.space.objective,
+                parameters=resolved.space.search,
+                steps=resolved.steps,
+                user_attrs={"job": job.id, "space": resolved.space.name, "description": resolved.space.description},
+            )
+
+        return {"Optuna's study": mirror}
+
+    def _run_trials(self, coordinator: Coordinator, resolved: ResolvedSpace) -> None:
+        from autotune.execution.ray_tune import run_on_ray
+
+        space = resolved.space
+        run_on_ray(
+            coordinator,
+            backend=space.trainer.backend,
+            job_dir=self._settings.job_dir(self._lease.job),
+            resources=space.resources,
+            parallel=space.budget.parallel,
+            steps=resolved.steps,
+            grace_s=self._settings.grace_s,
+            address=self._settings.ray_address,
+            clock=self._service.clock,
+            on_idle=lambda: self._poll(coordinator),
+        )
+
+    def _poll(self, coordinator: Coordinator) -> None:
+        """Renews the lease and looks whether the job should end."""
+        if self._interrupted:
+            coordinator.close(Closing.INTERRUPTED)
+        now = self._service.clock.now()
+        with self._service.store.read() as work:
+            requested = work.jobs.get(self._lease.job).requested
+        if requested == "cancel":
+            coordinator.close(Closing.CANCELLED)
+        if now - self._renewed_at >= self._settings.lease_s / 3:
+            with self._service.store.begin() as work:
+                work.jobs.renew(self._lease, now, self._settings.lease_s)
+            self._renewed_at = now
+
+    def _end(self, state: JobState, error: JobError | None = None, reason: str = "") -> None:
+        now = self._service.clock.now()
+        with self._service.store.begin() as work:
+            work.jobs.set_state(self._lease.job, state, now, reason=reason, error=error, lease=self._lease)
+            work.jobs.release(self._lease)
+
+
+def _verdict(coordinator: Coordinator) -> tuple[JobState, JobError | None, str]:
+    """What becomes of the job when nothing runs any more."""
+    trials = coordinator.trials.values()
+    match coordinator.closing:
+        case Closing.INTERRUPTED:
+            return JobState.QUEUED, None, "interrupted; its trials continue from their checkpoints"
+        case Closing.CANCELLED:
+            return JobState.CANCELLED, None, "cancelled by a person"
+    if any(trial.state is TrialState.COMPLETED for trial in trials):
+        return JobState.COMPLETED, None, ""
+    counts = Counter(trial.state.value for trial in trials)
+    ended = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    message = f"not one of {len(trials)} trials completed ({ended})."
+    return JobState.FAILED, JobError(kind="no_trial_completed", message=message, hint=_commonest(list(trials))), ""
+
+
+def _commonest(trials: list[Trial]) -> str:
+    """What most trials died of, as a hint."""
+    causes = Counter(
+        trial.error_message or (trial.reason.text if trial.reason else "")
+        for trial in trials
+        if trial.ended_at is not None
+    )
+    causes.pop("", None)
+    if not causes:
+        return ""
+    cause, count = causes.most_common(1)[0]
+    return f"The commonest cause ({count} of {len(trials)}): {cause}"
+
+
+def _die_with(parent: int) -> None:
+    """Lets this process end together with its parent; what it ran is ended by the trials' own guards."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit("error: the process that started this driver is gone already")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the driver; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m autotune.service.driver", description="Runs one leased job.")
+    parser.add_argument("job")
+    parser.add_argument("--owner", required=True)
+    parser.add_argument("--token", type=int, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args(argv)
+    _die_with(options.parent)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    warnings.filterwarnings("ignore", module="optuna")
+    settings = load_settings()
+    Path(settings.job_dir(options.job)).mkdir(parents=True, exist_ok=True)
+    service = open_service(settings)
+    driver = JobDriver(service, Lease(job=options.job, owner=options.owner, token=options.token, expires=0.0))
+    signal.signal(signal.SIGTERM, driver.interrupt)
+    signal.signal(signal.SIGINT, driver.interrupt)
+    try:
+        driver.run()
+    except LeaseLostError as error:
+        logger.error("%s", error.message)
+        return error.exit_code
+    except Exception:  # noqa: BLE001  recorded in the job and in the log by now
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""Who holds a lease: a name that tells, on the same machine, whether its process still lives."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+
+
+def new_owner() -> str:
+    """A name for this process that no other process has or will have."""
+    return f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
+
+
+def is_dead(owner: str) -> bool:
+    """Whether the process behind a name is known to be gone; ``False`` when it cannot be known from here."""
+    host, _, rest = owner.partition("/")
+    pid, _, _ = rest.partition("/")
+    if host != socket.gethostname() or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

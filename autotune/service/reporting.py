@@ -1,0 +1,38 @@
+"""Writes a job's report from what the service can show of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autotune.errors import NotFoundError
+from autotune.states import JOB_ENDS, JobState
+
+if TYPE_CHECKING:
+    from autotune.service.service import Service
+
+
+def report_job(service: Service, job_id: str) -> Path:
+    """Writes the report unless the one that is there was written after the job ended; returns its path."""
+    from autotune.reports import write_report
+
+    job = service.job(job_id)
+    directory = service.settings.job_dir(job.id)
+    path = directory / "report.html"
+    ended = JobState(job.state) in JOB_ENDS and job.ended_at is not None
+    if ended and path.is_file() and path.stat().st_mtime >= (job.ended_at or 0.0):
+        return path
+    try:
+        best = service.best(job_id)
+    except NotFoundError:
+        best = None
+    trials = service.trials(job_id, limit=100_000).items
+    return write_report(
+        job=job,
+        trials=trials,
+        curves=service.curves(job_id),
+        best=best,
+        events=service.events(job_id, limit=100_000),
+        document=service.document(job_id),
+        directory=directory,
+    )

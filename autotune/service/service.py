@@ -1,0 +1,361 @@
+"""Every use case of the service, each one short: what the API, and through it the SDK and the command line, can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from autotune.clock import Clock, SystemClock
+from autotune.errors import AutotuneError, ConflictError, NotFoundError, UsageError
+from autotune.search.ranking import best_of
+from autotune.search.types import Trial
+from autotune.service.owner import is_dead
+from autotune.service.planning import plan_view
+from autotune.service.present import best_view, event_view, job_view, trial_view
+from autotune.service.spaces import resolve_document, resolve_space
+from autotune.settings import Settings
+from autotune.spec.catalogue import shipped_spaces
+from autotune.states import JOB_ENDS, JobState, TrialState
+from autotune.store import NewJob, Store
+from autotune.store.database import UnitOfWork
+from autotune.store.values import Job
+from autotune.views import BestView, CurveView, EventView, JobView, Page, PlanView, SpaceView, TrialView
+
+_State = TypeVar("_State", JobState, TrialState)
+
+
+class Service:
+    """The use cases. Every method may be called from any thread and raises ``AutotuneError`` only.
+
+    Args:
+        settings: Where things are.
+        store: The study database, migrated.
+        clock: What time it is.
+    """
+
+    def __init__(self, settings: Settings, store: Store, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.store = store
+        self.clock = clock or SystemClock()
+
+    # -- before anything runs --------------------------------------------------------------------------------------
+
+    def plan(self, source: str, file: str) -> PlanView:
+        """What a space would do; nothing is stored.
+
+        Raises:
+            InvalidSpaceError: With every problem of the space.
+        """
+        return plan_view(resolve_space(source, file))
+
+    def submit(self, source: str, file: str, idempotency_key: str | None = None) -> tuple[JobView, bool]:
+        """Stores a job and says whether it is new.
+
+        Raises:
+            InvalidSpaceError: With every problem of the space.
+            ConflictError: If a job of this name is at work already, or the key was used for another space.
+        """
+        resolved = resolve_space(source, file)
+        new = NewJob(
+            name=resolved.space.name,
+            document=resolved.document,
+            source=source,
+            file=file,
+            space_hash=resolved.digest,
+            idempotency_key=idempotency_key,
+            body_hash=resolved.digest if idempotency_key else None,
+        )
+        now = self.clock.now()
+        with self.store.begin() as work:
+            active = work.jobs.active_with_name(new.name)
+            replayed = idempotency_key is not None and active is not None and active.space_hash == new.space_hash
+            if active is not None and not replayed and self._at_work(active):
+                raise ConflictError(
+                    f"job {active.id!r} of the same name is {active.state} already.",
+                    hint=f"Look at it with: autotune show {active.id}. To run both, give this one another --name.",
+                )
+            job = work.jobs.add(new, now)
+            created = job.created_at == now and job.started_at is None
+            work.jobs.set_places(job.id, directory=str(self.settings.job_dir(job.id)))
+            view = self._job_view(work, work.jobs.get(job.id))
+        if created:
+            directory = self.settings.job_dir(job.id)
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / "space.yaml").write_text(source)
+        return view, created
+
+    def spaces(self) -> list[SpaceView]:
+        """The space files that ship with the project."""
+        return [
+            SpaceView(name=space.name, description=space.description, path=str(space.path))
+            for space in shipped_spaces()
+        ]
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    def jobs(self, state: str | None = None, limit: int = 50, cursor: str | None = None) -> Page:
+        """Jobs, newest first, as a page of ``JobView``.
+
+        Raises:
+            UsageError: If the state or the cursor is unknown.
+        """
+        states = [_state(JobState, state)] if state else []
+        with self.store.read() as work:
+            page = work.jobs.list(states=states, limit=limit, after=cursor)
+            return Page(items=[self._job_view(work, job) for job in page.items], next=page.next)
+
+    def job(self, job_id: str) -> JobView:
+        """One job.
+
+        Raises:
+            NotFoundError: If there is no such job.
+        """
+        with self.store.read() as work:
+            return self._job_view(work, work.jobs.get(job_id))
+
+    def trials(self, job_id: str, state: str | None = None, limit: int = 500, cursor: str | None = None) -> Page:
+        """Trials of a job by number, as a page of ``TrialView``.
+
+        Raises:
+            NotFoundError: If there is no such job.
+            UsageError: If the state or the cursor is unknown.
+        """
+        wanted = _state(TrialState, state) if state else None
+        after = _number(cursor) if cursor else -1
+        with self.store.read() as work:
+            job = work.jobs.get(job_id)
+            records = [
+                record
+                for record in work.trials.list(job_id)
+                if record.trial.number > after and wanted in (None, record.trial.state)
+            ]
+        views = [trial_view(record, job.directory) for record in records[:limit]]
+        return Page(items=views, next=str(views[-1].number) if len(records) > limit else None)
+
+    def trial(self, job_id: str, number: int) -> TrialView:
+        """One trial.
+
+        Raises:
+            NotFoundError: If there is no such job or trial.
+        """
+        with self.store.read() as work:
+            job = work.jobs.get(job_id)
+            return trial_view(work.trials.get(job_id, number), job.directory)
+
+    def curves(
+        self, job_id: str, metrics: Sequence[str] = (), trials: Sequence[int] | None = None, max_points: int = 500
+    ) -> list[CurveView]:
+        """Curves of the named metrics (none named = all), thinned to ``max_points`` steps a trial.
+
+        Raises:
+            NotFoundError: If there is no such job.
+        """
+        with self.store.read() as work:
+            work.jobs.get(job_id)
+            found = work.trials.curves(job_id, metrics=metrics, numbers=trials or (), max_points=max_points)
+        return [
+            CurveView(
+                trial=curve.trial,
+                steps=list(curve.steps),
+                metrics={name: list(values) for name, values in curve.metrics.items()},
+            )
+            for curve in found
+        ]
+
+    def best(self, job_id: str) -> BestView:
+        """The best feasible completed trial.
+
+        Raises:
+            NotFoundError: If there is no such job, or no trial has completed within the constraints.
+        """
+        with self.store.read() as work:
+            job = work.jobs.get(job_id)
+            records = {record.trial.number: record for record in work.trials.list(job_id)}
+        resolved = resolve_document(job.document, job.file)
+        best = best_of([record.trial for record in records.values()], resolved.space.objective.direction)
+        if best is None:
+            completed = [r.trial for r in records.values() if r.trial.state is TrialState.COMPLETED]
+            why = "none completed yet" if not completed else "each completed one breaks a constraint"
+            raise NotFoundError(
+                f"job {job_id!r} has no best trial: {why}.", hint=f"See its trials with: autotune show {job_id}"
+            )
+        default = next((record for record in records.values() if record.trial.source == "default"), None)
+        view = trial_view(records[best.number], job.directory)
+        return best_view(
+            job,
+            resolved,
+            view,
+            None if default is None else trial_view(default, job.directory),
+            _last_checkpoint(Path(view.directory)),
+        )
+
+    def events(self, job_id: str, after: int = 0, limit: int = 1000) -> list[EventView]:
+        """The job's record, oldest first, beginning after the event ``after``.
+
+        Raises:
+            NotFoundError: If there is no such job.
+        """
+        with self.store.read() as work:
+            work.jobs.get(job_id)
+            return [event_view(record) for record in work.trials.events(job_id, after=after, limit=limit)]
+
+    def logs(self, job_id: str, trial: int | None = None, tail: int = 200) -> str:
+        """The last ``tail`` lines of the driver's log, or of a trial's newest attempt.
+
+        Raises:
+            NotFoundError: If there is no such job, trial or log.
+        """
+        if trial is None:
+            path = self.settings.job_dir(self.job(job_id).id) / "driver.log"
+        else:
+            directory = Path(self.trial(job_id, trial).directory)
+            attempts = sorted(directory.glob("attempt_*.log"), key=lambda path: int(path.stem.rpartition("_")[2]))
+            path = attempts[-1] if attempts else directory / "attempt_1.log"
+        if not path.is_file():
+            raise NotFoundError(
+                f"there is no log {path} yet.", hint="It is written where the job runs, once it has started."
+            )
+        lines = path.read_text(errors="replace").splitlines(keepends=True)
+        return "".join(lines[-tail:])
+
+    def report(self, job_id: str) -> Path:
+        """The job's HTML report, written afresh unless the job ended before the report was written.
+
+        Raises:
+            NotFoundError: If there is no such job.
+        """
+        from autotune.service.reporting import report_job
+
+        return report_job(self, job_id)
+
+    def document(self, job_id: str) -> Mapping[str, object]:
+        """The space of a job as plain JSON, as it was resolved when it was submitted."""
+        with self.store.read() as work:
+            return work.jobs.get(job_id).document
+
+    # -- acting ----------------------------------------------------------------------------------------------------
+
+    def cancel(self, job_id: str) -> JobView:
+        """Ends the job's running trials after a checkpoint and starts no more.
+
+        Raises:
+            ConflictError: If the job has ended.
+            NotFoundError: If there is no such job.
+        """
+        now = self.clock.now()
+        with self.store.begin() as work:
+            job = work.jobs.get(job_id)
+            if job.state in JOB_ENDS:
+                raise ConflictError(
+                    f"job {job_id!r} is {job.state} already; there is nothing to cancel.",
+                    hint=f"See its result with: autotune show {job_id}",
+                )
+            if self._at_work(job) and job.lease_owner is not None:
+                work.jobs.request(job_id, "cancel", now)
+            else:
+                work.jobs.set_state(job_id, JobState.CANCELLED, now, reason="cancelled by a person")
+            return self._job_view(work, work.jobs.get(job_id))
+
+    def resume(self, job_id: str) -> JobView:
+        """Queues a job again that was interrupted, failed or cancelled.
+
+        Raises:
+            ConflictError: If the job is complete or at work.
+            NotFoundError: If there is no such job.
+        """
+        with self.store.begin() as work:
+            job = work.jobs.get(job_id)
+            if job.state is JobState.COMPLETED:
+                raise ConflictError(
+                    f"job {job_id!r} is completed; there is nothing left to do.",
+                    hint=f"See its result with: autotune best {job_id}",
+                )
+            if job.state is not JobState.QUEUED:
+                if self._at_work(job) and job.state not in JOB_ENDS:
+                    raise ConflictError(
+                        f"job {job_id!r} is {job.state} and has a driver that lives.",
+                        hint=f"Look at it with: autotune show {job_id}",
+                    )
+                self._release(work, job, reason="resumed by a person")
+            return self._job_view(work, work.jobs.get(job_id))
+
+    def requeue_abandoned(self) -> list[str]:
+        """Queues the running jobs whose driver is gone; returns their ids."""
+        now = self.clock.now()
+        with self.store.begin() as work:
+            running = work.jobs.list(states=[JobState.RUNNING], limit=1000).items
+            lost = [job for job in running if not self._at_work(job)]
+            for job in lost:
+                self._release(work, job, reason="its driver is gone", now=now)
+        return [job.id for job in lost]
+
+    # -- health ----------------------------------------------------------------------------------------------------
+
+    def ping(self) -> None:
+        """Touches the study database once.
+
+        Raises:
+            UnreachableError: If it does not answer.
+        """
+        self.store.ping()
+
+    def ready(self) -> Mapping[str, str]:
+        """Component -> ``ok``, or what is wrong with it."""
+        return {"database": _ok(self.ping), "home": _ok(self.settings.prepare_home)}
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _release(self, work: UnitOfWork, job: Job, *, reason: str, now: float | None = None) -> None:
+        if job.lease_owner is not None:
+            work.jobs.revoke(job.id, job.lease_owner)
+        work.jobs.set_state(job.id, JobState.QUEUED, self.clock.now() if now is None else now, reason=reason)
+
+    def _at_work(self, job: Job) -> bool:
+        """Whether somebody works on a job, or will without being asked again."""
+        if job.lease_owner is None:
+            return job.state is JobState.QUEUED and job.started_at is None
+        return (job.lease_expires or 0.0) > self.clock.now() and not is_dead(job.lease_owner)
+
+    def _job_view(self, work: UnitOfWork, job: Job) -> JobView:
+        trials: list[Trial] = [record.trial for record in work.trials.list(job.id)]
+        return job_view(job, work.trials.totals([job.id])[job.id], trials)
+
+
+def open_service(settings: Settings) -> Service:
+    """Opens the service on its database, migrating it first.
+
+    Raises:
+        NotAllowedError: If the home directory cannot be written.
+        UnreachableError: If the database does not answer.
+    """
+    settings.prepare_home()
+    store = Store(settings.study_database)
+    store.migrate()
+    return Service(settings, store)
+
+
+def _ok(check: Callable[[], None]) -> str:
+    try:
+        check()
+    except AutotuneError as error:
+        return error.message
+    return "ok"
+
+
+def _state(kind: type[_State], text: str) -> _State:
+    try:
+        return kind(text)
+    except ValueError:
+        raise UsageError(f"unknown state {text!r}; allowed are {', '.join(sorted(kind))}.") from None
+
+
+def _number(cursor: str) -> int:
+    if not cursor.isdigit():
+        raise UsageError(f"the cursor {cursor!r} is none of ours.", hint="Pass on `next` of the page before.")
+    return int(cursor)
+
+
+def _last_checkpoint(directory: Path) -> str | None:
+    found = [path for path in (directory / "checkpoints").glob("step_*") if path.name[5:].isdigit()]
+    return str(max(found, key=lambda path: int(path.name[5:]))) if found else None
