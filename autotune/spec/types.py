@@ -196,7 +196,8 @@ class Space:
         search: The searched parameters, in the order of the file, by full path.
         require: Conditions over the whole configuration that every proposal meets.
         document: The file as plain JSON after ``extends``: what was submitted, kept for the record.
-        marks: Dotted path inside the document -> (file, line, column), for messages about it.
+        marks: Dotted path inside the document -> (file, line, column), for messages about it. A path is where the key
+            stands, the path with a colon behind it where its value stands; the empty path is the document itself.
     """
 
     name: str

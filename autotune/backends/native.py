@@ -1,0 +1,143 @@
+"""The project's own trainer as a backend. Hydra is imported only when a configuration is composed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from autotune.backends.base import Command, Description
+from autotune.errors import InvalidConfigError, Problem
+from autotune.spec.types import TrainerSpec
+from autotune.spec.values import FlatConfig, JsonValue
+from trainer.config import METRICS, ConfigError, ConfigProblem, build, compose, flatten
+
+STEPS_PATH = "trainer.total_steps"
+SEED_PATH = "trainer.seed"
+CONFIG_FILE = "config.yaml"
+
+
+class NativeBackend:
+    """Runs ``python -m trainer --trial`` in the trial directory.
+
+    Args:
+        cpus: Cores that one trial occupies; numerical libraries start that many threads and not one per core.
+    """
+
+    name = "native"
+
+    def __init__(self, cpus: float = 1.0) -> None:
+        self._cpus = cpus
+
+    def describe(self, trainer: TrainerSpec) -> Description:
+        """Composes the configuration with the fixed overrides.
+
+        Raises:
+            InvalidConfigError: With every problem of the configuration name and the overrides; each path starts with
+                ``trainer.``, as in the space file.
+        """
+        try:
+            built = build(compose(trainer.config, trainer.overrides))
+        except ConfigError as error:
+            problems = tuple(_in_space(problem, trainer) for problem in error.problems)
+            count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+            raise InvalidConfigError(
+                f"the configuration {trainer.config!r} with its overrides cannot be used: {count}.",
+                hint="Correct trainer.config and trainer.overrides.",
+                problems=problems,
+            ) from error
+        # The typed configuration, not the composed one: there a fraction is a fraction even if it was written as 1.
+        config = cast("dict[str, JsonValue]", flatten(dataclasses.asdict(built)))
+        return Description(
+            config=config,
+            metrics=METRICS,
+            steps=built.trainer.total_steps,
+            steps_path=STEPS_PATH,
+            seed_path=SEED_PATH,
+        )
+
+    def check(self, config: FlatConfig) -> tuple[Problem, ...]:
+        """Everything that is wrong with one complete configuration, without starting anything."""
+        try:
+            build(nested(config))
+        except ConfigError as error:
+            return tuple(
+                Problem(message=_sentence(p.message), hint=_sentence(p.hint), path=p.path) for p in error.problems
+            )
+        return ()
+
+    def prepare(self, config: FlatConfig, directory: Path) -> Command:
+        """Writes ``config.yaml`` into the trial directory, atomically, and says how to start the trainer there.
+
+        Raises:
+            ValueError: If a value is not finite.
+            OSError: If the directory cannot be written.
+        """
+        # JSON is YAML in which every text is quoted, so that nothing is read back as something else.
+        text = json.dumps(nested(config), indent=2, allow_nan=False) + "\n"
+        directory.mkdir(parents=True, exist_ok=True)
+        temporary = directory / f".{CONFIG_FILE}.{os.getpid()}"
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(directory / CONFIG_FILE)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return Command(argv=(sys.executable, "-m", "trainer", "--trial"), env=self._environment())
+
+    def _environment(self) -> Mapping[str, str]:
+        env = {
+            "OMP_NUM_THREADS": str(max(1, int(self._cpus))),
+            "TOKENIZERS_PARALLELISM": "false",
+            "PYTHONUNBUFFERED": "1",
+        }
+        root = Path(sys.modules["trainer"].__file__ or "").resolve().parent.parent
+        if (root / "pyproject.toml").is_file():
+            # A checkout need not be installed: the process starts in the trial directory and must find the trainer.
+            paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+            env["PYTHONPATH"] = os.pathsep.join(paths)
+        return env
+
+
+def nested(config: FlatConfig) -> dict[str, JsonValue]:
+    """A flat configuration as a tree.
+
+    Raises:
+        ValueError: If a path is a value and a group of keys at once.
+    """
+    tree: dict[str, Any] = {}
+    for path, value in config.items():
+        *groups, leaf = path.split(".")
+        node = tree
+        for group in groups:
+            node = node.setdefault(group, {})
+            if not isinstance(node, dict):
+                raise ValueError(f"{path!r} goes through {group!r}, which is a value.")
+        node[leaf] = value
+    return tree
+
+
+def _in_space(problem: ConfigProblem, trainer: TrainerSpec) -> Problem:
+    """A problem of the configuration, under the key of the space file that caused it."""
+    key = _cause(problem.path, trainer.overrides)
+    path = "trainer.config" if not problem.path else f"trainer.overrides.{key}"
+    about = "" if key == problem.path or not problem.path else f"{problem.path}: "
+    return Problem(message=about + _sentence(problem.message), hint=_sentence(problem.hint), path=path)
+
+
+def _cause(path: str, overrides: Iterable[str]) -> str:
+    """The override that a path comes from: itself, or the longest one around it (a group that was chosen)."""
+    around = [key for key in overrides if path == key or path.startswith(f"{key}.")]
+    return max(around, key=len, default=path)
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    text = text[:1].upper() + text[1:] if text.startswith(("did ", "known", "set ")) else text
+    return text if not text or text[-1] in ".?!" else f"{text}."

@@ -1,0 +1,134 @@
+"""The JSON Schema of the space file, for editors that complete and check while one types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from autotune.spec import known
+from autotune.spec.aliases import ALIASES
+from autotune.spec.bounds import COUNT, NOT_NEGATIVE, POSITIVE, Bounds
+from autotune.spec.pruning import PRUNERS, Option, OptionKind
+from autotune.spec.sections import CONSTRAINT, NAME
+from autotune.spec.types import Direction, Reduce
+from autotune.spec.values import JsonValue
+
+Schema: TypeAlias = dict[str, JsonValue]
+
+_TEXT: Schema = {"type": "string"}
+_SCALAR: Schema = {"type": ["number", "string", "boolean", "null"]}
+
+
+def space_schema() -> Schema:
+    """The schema (draft 2020-12). A file that uses ``extends`` may leave out what it inherits."""
+    complete: list[JsonValue] = ["name", "search", "objective", "budget"]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "autotune space file",
+        **_mapping({key: {**_section(key), "description": text} for key, text in known.TOP.items()}),
+        "if": {"not": {"required": ["extends"]}},
+        "then": {"required": complete},
+        "$defs": {"parameter": _parameter()},
+    }
+
+
+def _section(key: str) -> Schema:
+    sections: Mapping[str, Schema] = {
+        "name": {"type": "string", "pattern": f"^{NAME.pattern}$"},
+        "description": _TEXT,
+        "extends": _TEXT,
+        "trainer": _mapping({"backend": _words(known.BACKENDS), "config": _TEXT, "overrides": {"type": "object"}}),
+        "resources": _mapping(
+            {"cpus": _number(POSITIVE), "gpus": _number(NOT_NEGATIVE), "memory": {"type": ["string", "integer"]}}
+        ),
+        "search": _search(),
+        "require": {"type": "array", "items": _TEXT},
+        "objective": _mapping(
+            {"metric": _TEXT, "direction": _words(Direction), "reduce": _words(Reduce), "smooth": _whole(COUNT)}
+        ),
+        "constraints": {"type": "array", "items": {"type": "string", "pattern": f"^{CONSTRAINT.pattern}$"}},
+        "sampler": _mapping({"name": _words(known.SAMPLERS), "seed": _whole(NOT_NEGATIVE)}),
+        "prune": {"type": "array", "items": {"anyOf": [_bare_pruners(), _pruners()]}},
+        "budget": _mapping(
+            {
+                "trials": _whole(COUNT),
+                "parallel": _whole(COUNT),
+                "steps": _whole(COUNT),
+                "wall_clock": {"type": "string", "pattern": r"^(\d+(\.\d+)?\s*[smhd]\s*)+$"},
+            }
+        ),
+        "retry": _mapping(
+            {
+                "attempts": _whole(NOT_NEGATIVE),
+                "on": {"type": "array", "items": _words([*known.RETRYABLE, *known.SYNONYMS])},
+            }
+        ),
+        "start_from": {"type": "array", "items": {"anyOf": [{"const": "default"}, {"type": "object"}]}},
+    }
+    return sections[key]
+
+
+def _search() -> Schema:
+    searched: Schema = {"$ref": "#/$defs/parameter"}
+    return {
+        "type": "object",
+        "minProperties": 1,
+        "properties": {short: {**searched, "description": full} for short, full in ALIASES.items()},
+        "additionalProperties": searched,
+        "$comment": "Keys are full paths of the configuration tree or the short names listed here.",
+    }
+
+
+def _parameter() -> Schema:
+    pair: Schema = {"type": "array", "minItems": 2, "maxItems": 2}
+    parameter = _mapping(
+        {
+            "float": {**pair, "items": {"type": ["number", "string"]}},
+            "int": {**pair, "items": {"type": ["number", "string"]}},
+            "choice": {"type": "array", "minItems": 1, "items": _SCALAR},
+            "log": {"type": "boolean"},
+            "step": _number(POSITIVE),
+            "prior": _SCALAR,
+            "when": _TEXT,
+        }
+    )
+    return {"anyOf": [parameter, {"type": "null"}]}
+
+
+def _bare_pruners() -> Schema:
+    return _words(name for name, kind in PRUNERS.items() if not any(o.required for o in kind.options.values()))
+
+
+def _pruners() -> Schema:
+    properties: Schema = {}
+    for name, kind in PRUNERS.items():
+        options = _mapping({key: _option(option) for key, option in kind.options.items()})
+        options["required"] = [key for key, option in kind.options.items() if option.required]
+        properties[name] = {**options, "description": kind.description}
+    return {**_mapping(properties), "minProperties": 1, "maxProperties": 1}
+
+
+def _option(option: Option) -> Schema:
+    schema = {
+        OptionKind.METRIC: _TEXT,
+        OptionKind.NUMBER: _number(option.bounds),
+        OptionKind.WHOLE: _whole(option.bounds),
+    }[option.kind]
+    described: Schema = {**schema, "description": option.description}
+    return described if option.default is None else {**described, "default": option.default}
+
+
+def _mapping(properties: Mapping[str, JsonValue]) -> Schema:
+    return {"type": "object", "properties": dict(properties), "additionalProperties": False}
+
+
+def _words(words: Iterable[str]) -> Schema:
+    return {"enum": [str(word) for word in words]}
+
+
+def _number(bounds: Bounds) -> Schema:
+    return {"type": "number", **bounds.schema()}
+
+
+def _whole(bounds: Bounds) -> Schema:
+    return {"type": "integer", **bounds.schema()}

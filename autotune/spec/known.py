@@ -1,0 +1,49 @@
+"""The words a space file may use for things that live in other rooms, and the keys of each of its sections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+BACKENDS: Mapping[str, str] = {"native": "The PPO trainer of this project, composed from its Hydra tree."}
+
+SAMPLERS: Mapping[str, str] = {
+    "tpe": "Tree-structured Parzen estimator: proposes near what did well.",
+    "random": "Independent random configurations.",
+}
+
+RETRYABLE: Mapping[str, str] = {
+    "node": "The machine, the Ray worker or the network went away.",
+    "port_in_use": "A port was taken.",
+    "crash": "The process ended without a result.",
+    "weight_sync": "The rollout engine did not get the new weights.",
+    "data": "The data could not be read.",
+    "unknown": "The trainer could not say what broke.",
+}
+"""Kinds of failure that may be repeated: those the configuration is not to blame for."""
+
+SYNONYMS: Mapping[str, str] = {"node_lost": "node"}
+
+TOP: Mapping[str, str] = {
+    "name": "Name of the job; part of its id and of its paths.",
+    "description": "One line for people.",
+    "extends": "A shipped space or the path of another space file that this one builds on.",
+    "trainer": "What a trial runs.",
+    "resources": "What one trial occupies.",
+    "search": "The searched parameters.",
+    "require": "Conditions that every proposal meets.",
+    "objective": "What is good.",
+    "constraints": "What must hold at the end of a trial.",
+    "sampler": "What proposes configurations.",
+    "prune": "Pruners, asked in this order.",
+    "budget": "What may be spent.",
+    "retry": "When an attempt is repeated that the infrastructure broke.",
+    "start_from": "Configurations that are tried first.",
+}
+TRAINER = ("backend", "config", "overrides")
+RESOURCES = ("cpus", "gpus", "memory")
+PARAMETER = ("float", "int", "choice", "log", "step", "prior", "when")
+DOMAINS = ("float", "int", "choice")
+OBJECTIVE = ("metric", "direction", "reduce", "smooth")
+SAMPLER = ("name", "seed")
+BUDGET = ("trials", "parallel", "steps", "wall_clock")
+RETRY = ("attempts", "on")

@@ -1,0 +1,65 @@
+"""Reads ``start_from``: the configurations that are tried before the sampler proposes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autotune.spec.domains import contains, describe_domain, same
+from autotune.spec.nearest import did_you_mean
+from autotune.spec.nodes import Node, Scalar, Table, join
+from autotune.spec.reader import Section, number_of, show, whole_of
+from autotune.spec.types import Choice, Domain, FloatRange, Parameter, Start
+from autotune.spec.values import JsonValue
+
+
+def read_starts(top: Section, search: Mapping[str, Parameter]) -> tuple[Start, ...]:
+    """The starts in the order of the file: ``default``, ``start-1``, ``start-2``..."""
+    starts: list[Start] = []
+    for path, node in top.items("start_from", "[default, {clip_ratio: 0.1}]"):
+        if isinstance(node, Scalar) and node.value == "default":
+            start = Start(label="default")
+        elif isinstance(node, Table) and node.entries:
+            number = 1 + sum(earlier.label != "default" for earlier in starts)
+            start = Start(label=f"start-{number}", values=_values(node, path, search, top))
+        else:
+            message = f"must be the word default or a mapping of searched parameters, got {show(node)}."
+            top.report.add(node.place, path, message, "Write for example {clip_ratio: 0.1, kl_coef: 0.001}")
+            continue
+        again = next((earlier.label for earlier in starts if earlier.values == start.values), None)
+        if again is not None and (start.values or start.label == again):
+            top.report.add(node.place, path, f"is the same as {again!r} before it.", "Remove one of the two.")
+        starts.append(start)
+    return tuple(starts)
+
+
+def _values(table: Table, path: str, search: Mapping[str, Parameter], top: Section) -> Mapping[str, JsonValue]:
+    entry = top.table.entries.get("search")
+    written = entry.node.entries if entry is not None and isinstance(entry.node, Table) else {}
+    values: dict[str, JsonValue] = {}
+    for name, entry in table.entries.items():
+        inner = join(path, name)
+        if name not in search and name in written:
+            continue  # its domain is wrong; that is complained about where it stands
+        if name not in search:
+            hint = f"{did_you_mean(name, search)} Fixed values belong into trainer.overrides."
+            top.report.add(entry.place, inner, f"{name!r} is not a searched parameter.", hint.strip())
+            continue
+        domain = search[name].domain
+        value = value_of(entry.node, domain)
+        if not contains(domain, value):
+            message = f"{show(entry.node)} does not lie in the domain of {name}: {describe_domain(domain)}."
+            top.report.add(entry.node.place, inner, message, "Widen the domain or change the value.")
+            continue
+        values[name] = value
+    return values
+
+
+def value_of(node: Node, domain: Domain) -> JsonValue:
+    """What stands there, as a value of the domain's own type; ``None`` if it cannot be one."""
+    if isinstance(domain, Choice):
+        written = node.value if isinstance(node, Scalar) else None
+        return next((option for option in domain.options if same(option, written)), written)
+    if isinstance(domain, FloatRange):
+        number = number_of(node)
+        return None if number is None else float(number)
+    return whole_of(node)

@@ -1,0 +1,101 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotune.backends import get_backend
+from autotune.backends.native import nested
+from autotune.errors import InvalidConfigError
+from autotune.spec.types import TrainerSpec
+from trainer.config import known_keys
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def describe_problems(**fields):
+    with pytest.raises(InvalidConfigError) as caught:
+        get_backend("native").describe(TrainerSpec(**fields))
+    return caught.value.problems
+
+
+def test_the_description_holds_every_key_of_the_trainer():
+    description = get_backend("native").describe(TrainerSpec())
+    assert set(description.config) == set(known_keys())
+    assert isinstance(description.config["algorithm.kl_ctrl.kl_coef"], float)
+    assert (description.steps_path, description.seed_path) == ("trainer.total_steps", "trainer.seed")
+
+
+def test_a_group_can_be_chosen_and_its_problems_carry_its_name():
+    config = get_backend("native").describe(TrainerSpec(overrides={"data": "arithmetic"})).config
+    assert config["data.name"] == "arithmetic"
+    (problem,) = describe_problems(overrides={"data": "arithmetc"})
+    assert problem.path == "trainer.overrides.data"
+    assert "'arithmetic'" in problem.hint
+
+
+def test_a_rule_over_two_keys_is_blamed_on_an_override():
+    (problem,) = describe_problems(overrides={"trainer.mini_batch_size": 48})
+    assert problem.path == "trainer.overrides.trainer.mini_batch_size"
+    assert "trainer.train_batch_size" in problem.message
+
+
+def test_the_trainer_is_started_with_this_interpreter_in_the_trial_directory(tmp_path):
+    backend = get_backend("native", 0.5)
+    command = backend.prepare(backend.describe(TrainerSpec()).config, tmp_path)
+    assert list(command.argv) == [sys.executable, "-m", "trainer", "--trial"]
+    assert command.env["OMP_NUM_THREADS"] == "1"
+    assert command.env["PYTHONPATH"].split(os.pathsep)[0] == str(ROOT)
+
+
+def test_the_prepared_process_finds_the_trainer_and_accepts_the_configuration(tmp_path):
+    backend = get_backend("native")
+    command = backend.prepare(backend.describe(TrainerSpec()).config, tmp_path)
+    code = "from trainer.config import build; import json; print(build(json.load(open('config.yaml'))).trainer.seed)"
+    run = subprocess.run(
+        [command.argv[0], "-c", code],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], **command.env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "0\n"
+
+
+def test_a_flat_configuration_becomes_a_tree():
+    assert nested({"a.b.c": 1, "a.b.d": None, "e": []}) == {"a": {"b": {"c": 1, "d": None}}, "e": []}
+    with pytest.raises(ValueError, match="which is a value"):
+        nested({"a": 1, "a.b": 2})
+
+
+def test_importing_the_backends_imports_neither_hydra_nor_torch():
+    heavy = ["torch", "hydra", "omegaconf", "ray", "mlflow", "transformers", "vllm", "optuna"]
+    code = "import autotune.backends, autotune.spec.loader, json, sys; "
+    code += f"print(json.dumps([name for name in {heavy} if name in sys.modules]))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout) == []
+
+
+@pytest.mark.slow
+def test_a_prepared_trial_trains_and_keeps_the_process_contract(tmp_path):
+    backend = get_backend("native")
+    small = {
+        "trainer.total_steps": 2,
+        "trainer.train_batch_size": 8,
+        "trainer.mini_batch_size": 4,
+        "model.warm_start.steps": 2,
+        "data.eval_size": 4,
+    }
+    description = backend.describe(TrainerSpec(overrides=small))
+    trial = tmp_path / "0000"
+    command = backend.prepare(description.config, trial)
+    env = {**os.environ, **command.env, "AUTOTUNE_HOME": str(tmp_path / "home")}
+    subprocess.run(list(command.argv), cwd=trial, env=env, capture_output=True, text=True, check=True, timeout=240)
+    assert json.loads((trial / "result.json").read_text())["status"] == "finished"
+    lines = [json.loads(line) for line in (trial / "metrics.jsonl").read_text().splitlines()]
+    reported = {name for line in lines for name in line.get("metrics", {})}
+    assert max(line["step"] for line in lines if "metrics" in line) == 2
+    assert {"eval/reward", "reward/mean", "kl/actor_ref"} <= reported <= set(description.metrics)
