@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.backends import get_backend
@@ -23,7 +24,8 @@ from autotune.errors import AutotuneError, LeaseLostError
 from autotune.search.book import Book
 from autotune.search.coordinator import Closing, Coordinator
 from autotune.search.types import Trial
-from autotune.service.publishing import Observer, PublishingBook
+from autotune.service.observers import observers_for
+from autotune.service.publishing import PublishingBook
 from autotune.service.reporting import report_job
 from autotune.service.service import Service, open_service
 from autotune.service.spaces import ResolvedSpace, resolve_document
@@ -37,6 +39,15 @@ logger = logging.getLogger("autotune.driver")
 OBSERVERS_S = 60.0
 """How long the observers may take to finish when the job is over."""
 _PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobEnd:
+    """What becomes of a job when its driver has no more to do; ``queued`` = it goes on under the next driver."""
+
+    state: JobState
+    reason: str = ""
+    error: JobError | None = None
 
 
 class JobDriver:
@@ -53,6 +64,8 @@ class JobDriver:
         self._settings = service.settings
         self._interrupted = False
         self._renewed_at = service.clock.now()
+        self._book: PublishingBook | None = None
+        self._best: Callable[[], Trial | None] = lambda: None
 
     def interrupt(self, *_: object) -> None:
         """Asks the driver to end: trials write a checkpoint and wait for the next driver. Safe in a signal handler."""
@@ -65,22 +78,24 @@ class JobDriver:
             LeaseLostError: If another driver holds the job by now; nothing more was written.
         """
         job, by_hand = self._begin()
+        unexpected: Exception | None = None
         try:
-            coordinator = self._search(job, by_hand=by_hand)
+            end = self._search(job, by_hand=by_hand)
         except LeaseLostError:
             raise
         except AutotuneError as error:
             logger.exception("the job cannot go on")
-            self._end(JobState.FAILED, JobError(kind=error.code, message=error.message, hint=error.hint))
-            return
+            end = _failed(error.code, error.message, error.hint)
         except Exception as error:
             logger.exception("the driver failed")
             hint = f"The traceback is in {self._settings.job_dir(job.id) / 'driver.log'}."
-            self._end(JobState.FAILED, JobError(kind="internal", message=f"{type(error).__name__}: {error}", hint=hint))
-            raise
-        self._end(*_verdict(coordinator))
-        if coordinator.closing is not Closing.INTERRUPTED:
+            end, unexpected = _failed("internal", f"{type(error).__name__}: {error}", hint), error
+        self._close(end.state)
+        self._end(end)
+        if end.state is not JobState.QUEUED:
             report_job(self._service, job.id)
+        if unexpected is not None:
+            raise unexpected
 
     def _begin(self) -> tuple[Job, bool]:
         """Marks the job as running; also says whether a person has resumed it after it had ended."""
@@ -95,22 +110,24 @@ class JobDriver:
             job = work.jobs.set_state(self._lease.job, JobState.RUNNING, self._service.clock.now(), lease=self._lease)
         return job, by_hand
 
-    def _search(self, job: Job, *, by_hand: bool) -> Coordinator:
-        """Runs the job's trials; the observers are closed whatever happens."""
+    def _search(self, job: Job, *, by_hand: bool) -> JobEnd:
+        """Runs the job's trials."""
         resolved = resolve_document(job.document, job.file)
         with self._service.store.read() as work:
             study = work.jobs.studies(job.id)[0]
-        book = PublishingBook(
-            SqlBook(self._service.store, study.id, self._lease), self._observers(job, resolved, study.name)
+        self._book = PublishingBook(
+            SqlBook(self._service.store, study.id, self._lease),
+            observers_for(self._service, job, resolved, study.name),
         )
-        coordinator: Coordinator | None = None
-        try:
-            coordinator = self._coordinator(job, resolved, book, by_hand=by_hand)
-            self._run_trials(coordinator, resolved)
-        finally:
-            if not book.close(coordinator.best() if coordinator else None, OBSERVERS_S):
-                logger.warning("the observers need more than %.0f s; they catch up at the next start", OBSERVERS_S)
-        return coordinator
+        coordinator = self._coordinator(job, resolved, self._book, by_hand=by_hand)
+        self._best = coordinator.best
+        self._run_trials(coordinator, resolved)
+        return _verdict(coordinator)
+
+    def _close(self, state: JobState) -> None:
+        """Lets the observers finish, whatever happened."""
+        if self._book is not None and not self._book.close(self._best(), state, OBSERVERS_S):
+            logger.warning("the observers need more than %.0f s; they catch up at the next start", OBSERVERS_S)
 
     def _coordinator(self, job: Job, resolved: ResolvedSpace, book: Book, *, by_hand: bool) -> Coordinator:
         space, now = resolved.space, self._service.clock.now()
@@ -131,21 +148,6 @@ class JobDriver:
         if by_hand:
             coordinator.reopen(now)
         return coordinator
-
-    def _observers(self, job: Job, resolved: ResolvedSpace, study: str) -> dict[str, Callable[[], Observer]]:
-        def mirror() -> Observer:
-            from autotune.store.optuna_mirror import OptunaMirror
-
-            return OptunaMirror(
-                self._settings.study_database,
-                study,
-                objective=resolved.space.objective,
-                parameters=resolved.space.search,
-                steps=resolved.steps,
-                user_attrs={"job": job.id, "space": resolved.space.name, "description": resolved.space.description},
-            )
-
-        return {"Optuna's study": mirror}
 
     def _run_trials(self, coordinator: Coordinator, resolved: ResolvedSpace) -> None:
         from autotune.execution.ray_tune import run_on_ray
@@ -178,27 +180,32 @@ class JobDriver:
                 work.jobs.renew(self._lease, now, self._settings.lease_s)
             self._renewed_at = now
 
-    def _end(self, state: JobState, error: JobError | None = None, reason: str = "") -> None:
+    def _end(self, end: JobEnd) -> None:
         now = self._service.clock.now()
         with self._service.store.begin() as work:
-            work.jobs.set_state(self._lease.job, state, now, reason=reason, error=error, lease=self._lease)
+            work.jobs.set_state(self._lease.job, end.state, now, reason=end.reason, error=end.error, lease=self._lease)
             work.jobs.release(self._lease)
 
 
-def _verdict(coordinator: Coordinator) -> tuple[JobState, JobError | None, str]:
+def _verdict(coordinator: Coordinator) -> JobEnd:
     """What becomes of the job when nothing runs any more."""
     trials = coordinator.trials.values()
     match coordinator.closing:
         case Closing.INTERRUPTED:
-            return JobState.QUEUED, None, "interrupted; its trials continue from their checkpoints"
+            return JobEnd(state=JobState.QUEUED, reason="interrupted; its trials continue from their checkpoints")
         case Closing.CANCELLED:
-            return JobState.CANCELLED, None, "cancelled by a person"
+            return JobEnd(state=JobState.CANCELLED, reason="cancelled by a person")
     if any(trial.state is TrialState.COMPLETED for trial in trials):
-        return JobState.COMPLETED, None, ""
+        return JobEnd(state=JobState.COMPLETED)
     counts = Counter(trial.state.value for trial in trials)
     ended = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    message = f"not one of {len(trials)} trials completed ({ended})."
-    return JobState.FAILED, JobError(kind="no_trial_completed", message=message, hint=_commonest(list(trials))), ""
+    return _failed(
+        "no_trial_completed", f"not one of {len(trials)} trials completed ({ended}).", _commonest(list(trials))
+    )
+
+
+def _failed(kind: str, message: str, hint: str) -> JobEnd:
+    return JobEnd(state=JobState.FAILED, error=JobError(kind=kind, message=message, hint=hint))
 
 
 def _commonest(trials: list[Trial]) -> str:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from autotune.search.book import Book, History
 from autotune.search.types import Event, Point, Trial
+from autotune.states import JobState
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +30,8 @@ class Observer(Protocol):
         """Brings the picture up to date with everything that is known."""
         ...
 
-    def close(self, best: Trial | None) -> None:
-        """The study is over for now; ``best`` is its winner so far."""
+    def close(self, best: Trial | None, state: JobState) -> None:
+        """The driver ends; ``best`` is the winner so far and ``state`` what becomes of the job."""
         ...
 
 
@@ -61,9 +62,9 @@ class PublishingBook:
         kept = tuple(points)
         self._queue.put(lambda observer: observer.on_save(trial, kept))
 
-    def close(self, best: Trial | None, timeout_s: float) -> bool:
+    def close(self, best: Trial | None, state: JobState, timeout_s: float) -> bool:
         """Lets the observers finish; returns whether they did so in time."""
-        self._queue.put(lambda observer: observer.close(best))
+        self._queue.put(lambda observer: observer.close(best, state))
         self._queue.put(None)
         self._thread.join(timeout_s)
         return not self._thread.is_alive()

@@ -69,14 +69,13 @@ class Service:
         now = self.clock.now()
         with self.store.begin() as work:
             active = work.jobs.active_with_name(new.name)
-            replayed = idempotency_key is not None and active is not None and active.space_hash == new.space_hash
-            if active is not None and not replayed and self._at_work(active):
+            job = work.jobs.add(new, now)
+            created = not job.directory
+            if created and active is not None and self._at_work(active):
                 raise ConflictError(
                     f"job {active.id!r} of the same name is {active.state} already.",
                     hint=f"Look at it with: autotune show {active.id}. To run both, give this one another --name.",
                 )
-            job = work.jobs.add(new, now)
-            created = job.created_at == now and job.started_at is None
             work.jobs.set_places(job.id, directory=str(self.settings.job_dir(job.id)))
             view = self._job_view(work, work.jobs.get(job.id))
         if created:

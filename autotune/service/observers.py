@@ -1,0 +1,62 @@
+"""The observers of a job: Optuna's study in the same database, and MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from autotune.service.publishing import Observer
+from autotune.service.service import Service
+from autotune.service.spaces import ResolvedSpace
+from autotune.store.values import Job
+
+EXPERIMENT = "autotune"
+
+
+def observers_for(service: Service, job: Job, resolved: ResolvedSpace, study: str) -> dict[str, Callable[[], Observer]]:
+    """Name -> factory of each observer of a job; a factory may take seconds and is called on the observers' thread.
+
+    Args:
+        service: Where the databases are.
+        job: The job.
+        resolved: Its space.
+        study: Name of the Optuna study.
+    """
+    settings, space = service.settings, resolved.space
+
+    def mirror() -> Observer:
+        from autotune.store.optuna_mirror import OptunaMirror
+
+        return OptunaMirror(
+            settings.study_database,
+            study,
+            objective=space.objective,
+            parameters=space.search,
+            steps=resolved.steps,
+            user_attrs={"job": job.id, "space": space.name, "description": space.description},
+        )
+
+    def tracker() -> Observer:
+        from autotune.tracking import MlflowTracker
+
+        tracker = MlflowTracker(
+            settings.tracking_uri,
+            EXPERIMENT,
+            job.id,
+            objective=space.objective,
+            artifacts=settings.root / "mlflow-artifacts",
+            tags={
+                "backend": space.trainer.backend,
+                "config": space.trainer.config,
+                "sampler": space.sampler.name,
+                "seed": str(space.sampler.seed),
+                "space": space.name,
+            },
+            description=space.description,
+            clock=service.clock,
+        )
+        run = tracker.start()
+        with service.store.begin() as work:
+            work.jobs.set_places(job.id, mlflow_run=run)
+        return tracker
+
+    return {"Optuna's study": mirror, "MLflow": tracker}
