@@ -1,0 +1,81 @@
+"""The REST application: routes over the service's use cases, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
+
+from autotune import __version__
+from autotune.api import health, home, jobs, results
+from autotune.api.dashboard import Dashboard
+from autotune.api.middleware import BodyLimit, LoopbackGuard, RequestIdentity
+from autotune.api.port import ServicePort
+from autotune.api.problems import ProblemDetails, install_handlers
+from autotune.settings import Settings
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+_DESCRIPTION = """Hyperparameter search for the RL post-training of language models.
+
+Errors are `application/problem+json` (RFC 9457) with a stable `code`, a `hint` with the fix, and the single
+`problems`. Lists are paged: pass `next` as `cursor`. Times are seconds since the Unix epoch, durations seconds.
+There is no authentication yet, so the service answers on loopback names only."""
+
+
+def create_app(
+    service: ServicePort,
+    settings: Settings,
+    *,
+    dashboard_storage_url: str | None = None,
+    lifespan: Lifespan | None = None,
+) -> FastAPI:
+    """Builds the application.
+
+    Args:
+        service: The use cases.
+        settings: The service's settings, kept at ``app.state.settings``.
+        dashboard_storage_url: SQLAlchemy URL of the Optuna storage that ``/dashboard`` shows; ``None`` = none.
+        lifespan: What runs as long as the server does, for example the supervisor.
+    """
+    app = FastAPI(
+        title="autotune",
+        version=__version__,
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    )
+    app.state.service = service
+    app.state.settings = settings
+    install_handlers(app)
+    # The last one added is the outermost.
+    app.add_middleware(BodyLimit)
+    app.add_middleware(LoopbackGuard)
+    app.add_middleware(RequestIdentity)
+    for router in (jobs.router, results.router, health.router, home.router):
+        app.include_router(router)
+    app.router.default = Dashboard(dashboard_storage_url)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """FastAPI's document, with the error shape that no route returns as its model."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+            license_info=app.license_info,
+        )
+        shape = TypeAdapter(ProblemDetails).json_schema(ref_template="#/components/schemas/{model}")
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas |= shape.pop("$defs", {})
+        schemas["ProblemDetails"] = shape
+        app.openapi_schema = document
+    return app.openapi_schema

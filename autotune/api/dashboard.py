@@ -1,0 +1,77 @@
+"""Optuna Dashboard behind our own routes, for looking only.
+
+The dashboard serves absolute paths, so it cannot live under a prefix: it gets the paths below that no route of ours
+took. None of what it offers besides GET is a read (its POST, PUT and DELETE routes create, rename, tell, comment on
+and delete studies), so all of it is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from anyio.to_thread import run_sync
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from autotune.errors import NotAllowedError, NotFoundError
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+_FOLDERS = ("/dashboard/", "/api/", "/static/", "/csv/", "/artifacts/")
+_PAGES = frozenset({"/dashboard", "/favicon.ico", "/incompatible-rdb-schema"})
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Dashboard:
+    """The last route: Optuna Dashboard for its own paths, 404 for the rest.
+
+    Args:
+        storage_url: SQLAlchemy URL of the Optuna storage; ``None`` = no dashboard here.
+    """
+
+    def __init__(self, storage_url: str | None) -> None:
+        self._storage_url = storage_url
+        self._app: ASGIApp | None = None
+        self._lock = threading.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one connection that no route of ours took."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        path: str = scope["path"]
+        if path not in _PAGES and not path.startswith(_FOLDERS):
+            raise HTTPException(404)
+        if self._storage_url is None:
+            raise NotFoundError("Optuna Dashboard is not served here.", hint="Start the service with: autotune serve")
+        if scope["method"] not in _READS:
+            raise NotAllowedError(
+                f"Optuna Dashboard is read-only here: {scope['method']} {path} is refused.",
+                hint="Jobs are changed through /v1/jobs or with the autotune command.",
+            )
+        app = await run_sync(self._open, self._storage_url)
+        await app(scope, receive, send)
+
+    def _open(self, storage_url: str) -> ASGIApp:
+        # Importing the dashboard takes seconds; whoever only uses the API never pays for it.
+        with self._lock:
+            if self._app is None:
+                from a2wsgi import WSGIMiddleware
+                from optuna_dashboard import wsgi
+
+                self._app = WSGIMiddleware(_errors_to_stderr(wsgi(storage_url)), workers=4)
+            return self._app
+
+
+def _errors_to_stderr(app: WSGIApplication) -> WSGIApplication:
+    """The WSGI bridge points the error stream at stdout, which belongs to data."""
+
+    def call(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        environ["wsgi.errors"] = sys.stderr
+        return app(environ, start_response)
+
+    return call

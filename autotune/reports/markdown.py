@@ -1,0 +1,84 @@
+"""The report as Markdown, for issues, pull requests and terminals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from autotune.reports.facts import (
+    KL,
+    Material,
+    differences,
+    duration,
+    number,
+    savings,
+    seed_of,
+    verdict,
+    versions,
+    why,
+)
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
+
+
+def render_markdown(material: Material) -> str:
+    """Builds the file."""
+    job = material.job
+    lines = [f"# {_text(job.id)}", "", _text(verdict(material)), ""]
+    if material.best is not None:
+        rows = [[f"`{row.path}`", row.best, row.default] for row in differences(material.best)]
+        lines += ["## Best configuration", "", *_table(["parameter", "best", "default"], rows), ""]
+        lines += ["```text", *(_code(line) for line in material.best.overrides), "```", ""]
+    trials = [
+        [
+            str(trial.number),
+            trial.state,
+            number(trial.value),
+            number(trial.metrics.get(KL)),
+            f"{trial.last_step}/{job.steps}",
+            duration(trial.cost_s),
+            why(trial),
+        ]
+        for trial in material.trials
+    ]
+    headers = ["trial", "state", job.objective.metric, KL, "steps", "cost", "why it ended"]
+    lines += ["## Trials", "", *(_table(headers, trials) if trials else ["No trial has been proposed yet."]), ""]
+    saved = savings(job, material.trials)
+    lines += [
+        "## Cost",
+        "",
+        f"{duration(job.cost_s)} of trials, {job.cost_gpu_hours:.2f} GPU-hours. Pruning saved {saved.steps_saved} of "
+        f"{saved.steps_run + saved.steps_saved} training steps ({saved.share:.0%}).",
+        "",
+        "## How to reproduce it",
+        "",
+        f"Space file: `{_code(job.directory)}/space.yaml`, seed {seed_of(material.document)}.",
+    ]
+    if material.best is not None:
+        lines += ["", "```bash", _code(material.best.command), "```"]
+    made = ", ".join(f"{name} {found}" for name, found in versions().items())
+    lines += ["", f"Made with {_text(made)}.", ""]
+    return "\n".join(lines)
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [
+        "| " + " | ".join(_text(header) for header in headers) + " |",
+        "|" + " --- |" * len(headers),
+        *("| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows),
+    ]
+
+
+def _cell(text: str) -> str:
+    # A parameter's path comes as code already; a path holds neither a bar nor a backtick.
+    return text if re.fullmatch(r"`[\w.@/-]+`", text) else _text(text)
+
+
+def _text(text: str) -> str:
+    """Text that Markdown takes literally, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _code(text: str) -> str:
+    """A line inside a code block, which a fence in it cannot end."""
+    return " ".join(text.split()).replace("```", "'''")

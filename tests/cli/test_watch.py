@@ -1,0 +1,115 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from autotune.cli.output import duration, number, plain
+from autotune.cli.watch import Watch, render
+from autotune.clock import ManualClock
+from autotune.errors import UnreachableError
+from tests.fakes import finished_job, finished_trials, make_job, make_trial
+
+
+class Steps:
+    """A client that shows one state of a job after the other; an exception among them is raised."""
+
+    def __init__(self, *steps):
+        self.steps = list(steps)
+        self.trials = []
+
+    def job(self, job):
+        step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
+        if isinstance(step, Exception):
+            raise step
+        view, self.trials = step
+        return view
+
+    def all_trials(self, job):
+        return iter(self.trials)
+
+
+def drawn(job, trials, rows=20, width=140):
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    console.print(render(job, trials, rows=rows))
+    return console.file.getvalue()
+
+
+def test_the_table_shows_state_step_value_and_reason():
+    text = drawn(finished_job(), finished_trials())
+    assert "demo-1 completed  4 of 4 trials, 2 completed, 1 pruned, 1 infeasible" in text
+    assert "best eval/reward 0.6 (default 0.5)" in text
+    assert any("1*" in line and "40/40" in line and "0.6" in line for line in text.splitlines())
+    assert any("pruned" in line and "kl_ceiling" in line for line in text.splitlines())
+
+
+def test_a_narrow_terminal_cuts_the_parameters_and_nothing_else():
+    text = drawn(finished_job(), finished_trials(), width=80)
+    assert any("infeasible" in line and "2/40" in line and "0.07" in line for line in text.splitlines())
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_running_trials_stay_in_a_table_that_is_too_short():
+    trials = [make_trial(0, state="running", value=None)] + [make_trial(number) for number in range(1, 50)]
+    numbers = [line.split()[0] for line in drawn(make_job(), trials, rows=4).splitlines() if "/40" in line]
+    assert numbers == ["0", "47", "48", "49"]
+
+
+def test_a_name_is_never_read_as_markup():
+    assert "[red]x[/red]" in drawn(make_job("[red]x[/red]"), [])
+
+
+def test_a_live_table_is_drawn_on_a_terminal():
+    console = Console(file=io.StringIO(), width=120, height=30, force_terminal=True)
+    with Watch(Steps((finished_job(), finished_trials())), "demo-1", console) as watch:
+        watch.refresh()
+    assert "demo-1" in console.file.getvalue()
+
+
+def test_following_outlasts_a_short_silence(capsys):
+    silence = UnreachableError("the service cannot be reached.")
+    client = Steps((make_job(state="running"), []), silence, silence, (finished_job(), finished_trials()))
+    with Watch(client, "demo-1", Console(file=io.StringIO()), ManualClock()) as watch:
+        assert watch.follow().state == "completed"
+    assert "job demo-1 is completed" in capsys.readouterr().err
+
+
+def test_following_gives_up_after_a_minute_and_says_that_the_job_goes_on():
+    client = Steps((make_job(state="running"), []), UnreachableError("the service cannot be reached."))
+    clock = ManualClock()
+    watch = Watch(client, "demo-1", Console(file=io.StringIO()), clock)
+    with watch, pytest.raises(UnreachableError) as caught:
+        watch.follow()
+    assert "autotune watch demo-1" in caught.value.hint
+    assert 60 < clock.now() < 65
+
+
+def test_a_foreground_run_survives_a_look_that_fails(capsys):
+    client = Steps(UnreachableError("the database is busy."), (finished_job(), []))
+    clock = ManualClock()
+    with Watch(client, "demo-1", Console(file=io.StringIO()), clock) as watch:
+        watch.tick()
+        clock.advance(1.0)
+        watch.tick()
+    assert capsys.readouterr().err.splitlines() == ["warning: the database is busy.", "job demo-1 is completed"]
+
+
+def test_a_foreground_run_is_looked_at_once_a_second_at_most():
+    looks, clock = [], ManualClock()
+    watch = Watch(Steps((make_job(), [])), "demo-1", Console(file=io.StringIO()), clock)
+    watch.refresh = lambda: looks.append(clock.now())
+    for _ in range(7):
+        watch.tick()
+        clock.advance(0.5)
+    assert looks == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "-"), (0.4, "0s"), (59.6, "1m00s"), (200, "3m20s"), (7500, "2h05m")]
+)
+def test_durations_are_short(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_numbers_that_are_not_finite_leave_json_as_null():
+    assert plain({"a": float("nan"), "b": [float("inf"), 1.5], "c": None}) == {"a": None, "b": [None, 1.5], "c": None}
+    assert number(float("nan")) == "nan"

@@ -1,0 +1,313 @@
+"""A service in memory, and builders of views, for tests of everything above the service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from autotune.errors import ConflictError, InvalidSpaceError, NotFoundError, Problem
+from autotune.states import JOB_ENDS, JobState, check_job_transition
+from autotune.views import (
+    BestView,
+    CurveView,
+    ErrorView,
+    EventView,
+    JobView,
+    ObjectiveView,
+    Page,
+    ParameterView,
+    PlanView,
+    ReasonView,
+    SpaceView,
+    TrialView,
+)
+
+OBJECTIVE = ObjectiveView(metric="eval/reward", direction="maximize")
+DIRECTORY = "/home/me/.autotune/jobs/demo-1"
+SPACE = "name: demo\nsearch:\n  trainer.optim.lr: {float: [1e-5, 1e-2], log: true}\nbudget: {trials: 4}\n"
+
+
+def make_job(job_id: str = "demo-1", **changes: Any) -> JobView:
+    job = JobView(
+        id=job_id,
+        name=job_id.rsplit("-", 1)[0],
+        description="A small search",
+        state="queued",
+        created_at=1_700_000_000.0,
+        started_at=None,
+        ended_at=None,
+        objective=OBJECTIVE,
+        trials={},
+        budget_trials=4,
+        parallel=2,
+        steps=40,
+        best_trial=None,
+        best_value=None,
+        default_value=None,
+        cost_s=0.0,
+        cost_gpu_hours=0.0,
+        error=None,
+        directory=DIRECTORY,
+        mlflow_run="abc123",
+    )
+    return replace(job, **changes)
+
+
+def make_trial(number: int = 0, **changes: Any) -> TrialView:
+    trial = TrialView(
+        number=number,
+        state="completed",
+        source="default" if number == 0 else "sampler",
+        params={"trainer.optim.lr": 1e-3 * (number + 1), "algorithm.kl_ctrl.type": "fixed"},
+        value=0.5 + number / 10,
+        feasible=True,
+        violations={"kl/actor_ref <= 0.12": -0.05},
+        reason=None,
+        error=None,
+        attempts=1,
+        last_step=40,
+        metrics={"eval/reward": 0.5 + number / 10, "kl/actor_ref": 0.07, "actor/loss": None},
+        cost_s=12.5,
+        created_at=1_700_000_000.0,
+        started_at=1_700_000_001.0,
+        ended_at=1_700_000_020.0,
+        directory=f"{DIRECTORY}/trials/{number:04d}",
+    )
+    return replace(trial, **changes)
+
+
+def make_pruned(number: int = 2, pruner: str = "kl_ceiling") -> TrialView:
+    reason = ReasonView(
+        pruner=pruner,
+        text="kl/actor_ref was 0.31, above 0.15, for 3 steps",
+        numbers={"value": 0.31, "above": 0.15},
+    )
+    return make_trial(number, state="pruned", reason=reason, value=None, last_step=9, cost_s=3.0)
+
+
+def make_failed(number: int = 3) -> TrialView:
+    error = ErrorView(kind="out_of_memory", message="out of memory at step 2", hint="Lower the batch size.")
+    return make_trial(number, state="infeasible", error=error, value=None, feasible=False, last_step=2)
+
+
+def finished_trials() -> list[TrialView]:
+    return [make_trial(0), make_trial(1), make_pruned(2), make_failed(3)]
+
+
+def finished_job(**changes: Any) -> JobView:
+    values: dict[str, Any] = {
+        "state": "completed",
+        "started_at": 1_700_000_001.0,
+        "ended_at": 1_700_000_061.0,
+        "trials": {"completed": 2, "pruned": 1, "infeasible": 1},
+        "best_trial": 1,
+        "best_value": 0.6,
+        "default_value": 0.5,
+        "cost_s": 40.5,
+    }
+    return make_job(**{**values, **changes})
+
+
+def make_best(job: JobView, trials: Sequence[TrialView]) -> BestView:
+    trial = next(t for t in trials if t.number == job.best_trial)
+    default = next((t for t in trials if t.source == "default" and t.value is not None), None)
+    improvement = None
+    if trial.value is not None and default is not None and default.value is not None:
+        improvement = trial.value - default.value
+    return BestView(
+        job=job.id,
+        objective=job.objective,
+        trial=trial,
+        overrides=[f"{name}={value}" for name, value in trial.params.items()],
+        command="python -m trainer " + " ".join(f"{name}={value}" for name, value in trial.params.items()),
+        checkpoint=f"{trial.directory}/checkpoints/step_40",
+        default=default,
+        improvement=improvement,
+    )
+
+
+def make_curve(trial: int, steps: int = 5) -> CurveView:
+    return CurveView(
+        trial=trial,
+        steps=list(range(1, steps + 1)),
+        metrics={
+            "reward/mean": [0.1 * step + 0.02 * trial for step in range(steps)],
+            "kl/actor_ref": [0.01 * step for step in range(steps)],
+            "eval/reward": [None if step % 2 else 0.1 * step for step in range(steps)],
+        },
+    )
+
+
+def make_plan(name: str = "demo") -> PlanView:
+    return PlanView(
+        name=name,
+        description="A small search",
+        backend="native",
+        config="config",
+        objective=OBJECTIVE,
+        constraints=["kl/actor_ref <= 0.12"],
+        sampler="tpe",
+        seed=0,
+        pruners=["asha(min_steps=10, reduction_factor=3)"],
+        parameters=[
+            ParameterView(path="trainer.optim.lr", domain="1e-05 .. 0.01, log", default=1e-3, when=None),
+            ParameterView(
+                path="algorithm.kl_ctrl.target_kl", domain="0.02 .. 0.2", default=0.1, when="kl_ctrl.type == 'adaptive'"
+            ),
+        ],
+        require=["trainer.train_batch_size % trainer.mini_batch_size == 0"],
+        trials=4,
+        parallel=2,
+        steps=40,
+        max_steps=160,
+        wall_clock_s=None,
+        cpus_per_trial=1.0,
+        gpus_per_trial=0.0,
+        proposals=[{"trainer.optim.lr": 1e-3}],
+        warnings=["4 trials are few for 2 parameters"],
+    )
+
+
+class FakeService:
+    """Keeps jobs in a dictionary; satisfies ``autotune.api.port.ServicePort``."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory or Path(DIRECTORY)
+        self.store: dict[str, JobView] = {}
+        self.trials_of: dict[str, list[TrialView]] = {}
+        self.curves_of: dict[str, list[CurveView]] = {}
+        self.events_of: dict[str, list[EventView]] = {}
+        self.log = "first\nsecond\nthird\n"
+        self.keys: dict[str, tuple[str, str]] = {}
+        self.components: dict[str, str] = {"database": "ok", "mlflow": "ok"}
+        self.calls: list[tuple[object, ...]] = []
+
+    def add(self, job: JobView, trials: Sequence[TrialView] = ()) -> JobView:
+        job = replace(job, directory=str(self.directory))
+        self.store[job.id] = job
+        self.trials_of[job.id] = list(trials)
+        self.curves_of[job.id] = [make_curve(trial.number) for trial in trials]
+        self.events_of.setdefault(job.id, [])
+        return job
+
+    def change(self, job_id: str, **changes: Any) -> JobView:
+        self.store[job_id] = replace(self.store[job_id], **changes)
+        return self.store[job_id]
+
+    def plan(self, source: str, file: str) -> PlanView:
+        return make_plan(self._name(source, file))
+
+    def submit(self, source: str, file: str, idempotency_key: str | None) -> tuple[JobView, bool]:
+        self.calls.append(("submit", source, file, idempotency_key))
+        name = self._name(source, file)
+        if idempotency_key in self.keys:
+            first, job_id = self.keys[idempotency_key]
+            if first != source:
+                raise ConflictError("the Idempotency-Key was used for another space.", hint="Use a new key.")
+            return self.store[job_id], False
+        job = self.add(make_job(f"{name}-{len(self.store) + 1}"))
+        if idempotency_key is not None:
+            self.keys[idempotency_key] = (source, job.id)
+        return job, True
+
+    def jobs(self, state: str | None, limit: int, cursor: str | None) -> Page:
+        found = [job for job in reversed(self.store.values()) if state in (None, job.state)]
+        return _page(found, limit, cursor)
+
+    def job(self, job_id: str) -> JobView:
+        if job_id not in self.store:
+            raise NotFoundError(
+                f"there is no job {job_id!r}; the nearest is 'demo-1'.", hint="List the jobs with: autotune jobs"
+            )
+        return self.store[job_id]
+
+    def trials(self, job_id: str, state: str | None, limit: int, cursor: str | None) -> Page:
+        self.job(job_id)
+        return _page([trial for trial in self.trials_of[job_id] if state in (None, trial.state)], limit, cursor)
+
+    def trial(self, job_id: str, number: int) -> TrialView:
+        self.job(job_id)
+        for trial in self.trials_of[job_id]:
+            if trial.number == number:
+                return trial
+        raise NotFoundError(f"job {job_id!r} has no trial {number}.")
+
+    def curves(
+        self, job_id: str, metrics: Sequence[str], trials: Sequence[int] | None, max_points: int
+    ) -> list[CurveView]:
+        self.job(job_id)
+        return [
+            replace(
+                curve,
+                steps=curve.steps[:max_points],
+                metrics={
+                    name: values[:max_points]
+                    for name, values in curve.metrics.items()
+                    if not metrics or name in metrics
+                },
+            )
+            for curve in self.curves_of[job_id]
+            if trials is None or curve.trial in trials
+        ]
+
+    def best(self, job_id: str) -> BestView:
+        job = self.job(job_id)
+        if job.best_trial is None:
+            raise NotFoundError(f"no trial of job {job_id!r} has completed within the constraints.")
+        return make_best(job, self.trials_of[job_id])
+
+    def events(self, job_id: str, after: int, limit: int) -> list[EventView]:
+        self.job(job_id)
+        return [event for event in self.events_of[job_id] if event.id > after][:limit]
+
+    def logs(self, job_id: str, trial: int | None, tail: int) -> str:
+        self.job(job_id)
+        if trial is not None:
+            self.trial(job_id, trial)
+        return "".join(self.log.splitlines(keepends=True)[-tail:])
+
+    def cancel(self, job_id: str) -> JobView:
+        check_job_transition(job_id, JobState(self.job(job_id).state), JobState.CANCELLED)
+        return self.change(job_id, state="cancelled")
+
+    def resume(self, job_id: str) -> JobView:
+        job = self.job(job_id)
+        if job.state not in JOB_ENDS:
+            return job
+        check_job_transition(job_id, JobState(job.state), JobState.QUEUED)
+        return self.change(job_id, state="queued")
+
+    def spaces(self) -> list[SpaceView]:
+        return [SpaceView(name="quickstart", description="Digits on a CPU", path="/nowhere/quickstart.yaml")]
+
+    def report(self, job_id: str) -> Path:
+        self.job(job_id)
+        path = self.directory / "report.html"
+        path.write_text(f"<!doctype html><title>{job_id}</title>")
+        return path
+
+    def ready(self) -> Mapping[str, str]:
+        return self.components
+
+    def ping(self) -> None:
+        """The fake is always there."""
+
+    def _name(self, source: str, file: str) -> str:
+        document = yaml.safe_load(source)
+        if not isinstance(document, dict) or "search" not in document:
+            problems = [
+                Problem(message="a search is missing.", hint="Add search:", path="search", file=file, line=1, column=1),
+                Problem(message="a second thing.", file=file, line=2, column=7),
+            ]
+            raise InvalidSpaceError(f"{file} has 2 problems.", hint="Compare with search_spaces/.", problems=problems)
+        return str(document.get("name", "space"))
+
+
+def _page(items: Sequence[Any], limit: int, cursor: str | None) -> Page:
+    start = int(cursor or 0)
+    following = start + limit
+    return Page(items=list(items[start:following]), next=str(following) if following < len(items) else None)
