@@ -78,6 +78,7 @@ class JobDriver:
             LeaseLostError: If another driver holds the job by now; nothing more was written.
         """
         job, by_hand = self._begin()
+        logger.info("driving job %s, lease %d", job.id, self._lease.token)
         unexpected: Exception | None = None
         try:
             end = self._search(job, by_hand=by_hand)
@@ -92,6 +93,7 @@ class JobDriver:
             end, unexpected = _failed("internal", f"{type(error).__name__}: {error}", hint), error
         self._close(end.state)
         self._end(end)
+        logger.info("job %s is %s %s", job.id, end.state, end.reason or (end.error.message if end.error else ""))
         if end.state is not JobState.QUEUED:
             report_job(self._service, job.id)
         if unexpected is not None:

@@ -71,27 +71,33 @@ class Supervisor:
             job_id: A queued job.
             on_tick: Called about twice a second. What it raises ends the driver gracefully and is passed on.
 
-        Raises:
-            ConflictError: If somebody else drives the job.
         """
-        now = self._service.clock.now()
-        with self._service.store.begin() as work:
-            job = work.jobs.get(job_id)
-            if job.state is not JobState.QUEUED:
-                raise ConflictError(
-                    f"job {job_id!r} is {job.state}, not queued.",
-                    hint=f"Resume it with: autotune launch --resume {job_id}",
-                )
-            lease = work.jobs.lease(job_id, new_owner(), now, self._settings.lease_s)
-        self._spawn(lease)
+        try:
+            self._spawn(self._lease(job_id))
+        except ConflictError:
+            # A service on the same database was faster: the job runs there, and we look on.
+            self._look_on(job_id, on_tick)
+            return
         try:
             while self._drivers:
                 on_tick()
                 self._service.clock.sleep(TICK_S)
-                self._reap()
+                for died in self._reap():
+                    self._spawn(self._lease(died))
         finally:
             self._end_drivers()
         on_tick()
+
+    def _look_on(self, job_id: str, on_tick: Callable[[], None]) -> None:
+        while JobState(self._service.job(job_id).state) not in JOB_ENDS:
+            on_tick()
+            self._service.clock.sleep(TICK_S)
+        on_tick()
+
+    def _lease(self, job_id: str) -> Lease:
+        now = self._service.clock.now()
+        with self._service.store.begin() as work:
+            return work.jobs.lease(job_id, new_owner(), now, self._settings.lease_s)
 
     def _run(self) -> None:
         while not self._stop.wait(TICK_S):
@@ -124,22 +130,26 @@ class Supervisor:
             )
         self._drivers[lease.job] = Driver(process=process, lease=lease, log=log)
 
-    def _reap(self) -> None:
+    def _reap(self) -> list[str]:
+        """Takes note of the drivers that have ended; returns the jobs whose driver died and may be replaced."""
+        again: list[str] = []
         for job_id, driver in list(self._drivers.items()):
             code = driver.process.poll()
             if code is not None:
                 del self._drivers[job_id]
-                self._settle(job_id, driver, code)
+                if self._died(job_id, driver, code):
+                    again.append(job_id)
+        return again
 
-    def _settle(self, job_id: str, driver: Driver, code: int) -> None:
-        """Takes back a lease that a driver left behind, and says what became of the job."""
+    def _died(self, job_id: str, driver: Driver, code: int) -> bool:
+        """Takes back a lease that a driver left behind; says whether another driver should go on with the job."""
         now = self._service.clock.now()
         with self._service.store.begin() as work:
             if not work.jobs.revoke(job_id, driver.lease.owner):
-                return
+                return False
             job = work.jobs.get(job_id)
             if job.state in JOB_ENDS:
-                return
+                return False
             self._deaths[job_id] += 1
             what = (
                 f"its driver was killed by {_signal_name(-code)}" if code < 0 else f"its driver ended with code {code}"
@@ -147,9 +157,10 @@ class Supervisor:
             if self._deaths[job_id] < MAX_DEATHS and code < 0:
                 if job.state is not JobState.QUEUED:
                     work.jobs.set_state(job_id, JobState.QUEUED, now, reason=what)
-                return
+                return True
             error = JobError(kind="driver", message=f"{what}.", hint=f"The reason is at the end of {driver.log}.")
             work.jobs.set_state(job_id, JobState.FAILED, now, error=error)
+            return False
 
     def _end_drivers(self) -> None:
         for driver in self._drivers.values():
@@ -166,11 +177,7 @@ class Supervisor:
 
 
 def run_embedded(service: Service, settings: Settings, job_id: str, on_tick: Callable[[], None]) -> None:
-    """Runs one job to its end in the foreground; see ``Supervisor.run_one``.
-
-    Raises:
-        ConflictError: If somebody else drives the job.
-    """
+    """Runs one job to its end in the foreground; see ``Supervisor.run_one``."""
     Supervisor(service, settings).run_one(job_id, on_tick)
 
 

@@ -9,6 +9,9 @@ import optuna
 
 from autotune.errors import InvalidSpaceError
 
+# Optuna announces each study it creates; ours live for one proposal and are nobody's news.
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
 STARTUP_TRIALS = 8
 """Trials with a verdict before TPE's model takes over from random proposals."""
 
