@@ -1,0 +1,270 @@
+"""Keeps an Optuna study truthful, so that Optuna's tools and its dashboard can read what we did.
+
+The mirror follows the SQL truth and decides nothing. It may be behind or half-written after a crash; ``reconcile``
+brings it up to date. The numbers of its trials are ours.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import optuna
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, create_trial
+from optuna.trial import TrialState as OptunaState
+
+from autotune.errors import ConflictError
+from autotune.search.book import History
+from autotune.search.types import Point, Trial
+from autotune.spec.types import Objective, Parameter
+from autotune.spec.values import JsonValue
+from autotune.states import JobState
+from autotune.store import clean, optuna_values
+from autotune.store.optuna_storage import amend, moment, open_storage
+
+MAX_POINTS = 200
+"""Intermediate values of a trial that are mirrored: Optuna reads all of them each time it reads a study."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Mirrored:
+    """What we know of a trial in Optuna's study."""
+
+    id: int
+    state: OptunaState
+    params: frozenset[str]
+    attrs: dict[str, JsonValue]
+    values: dict[int, float]
+    """Intermediate values that are there."""
+    value: float | None
+    ended: float | None
+    pending: tuple[int, float] | None = None
+    """The newest value, when it was thinned out; it is written after all if the trial ends here."""
+    done: Trial | None = None
+    """The ended trial that is mirrored completely."""
+
+
+class OptunaMirror:
+    """An observer that keeps an Optuna study in the study database.
+
+    Args:
+        url: The study database, as for ``Store``.
+        study_name: ``Study.name``.
+        objective: Metric and direction of the study.
+        parameters: The searched parameters by path.
+        steps: Training steps of a full trial; decides how intermediate values are thinned.
+        user_attrs: Attributes of the study (job, space, ...).
+
+    Raises:
+        ConflictError: If the study exists with another direction.
+        NotAllowedError, UnreachableError: As ``Store`` raises them.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        study_name: str,
+        *,
+        objective: Objective,
+        parameters: Mapping[str, Parameter],
+        steps: int,
+        user_attrs: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        self._storage = open_storage(url)
+        self._name = study_name
+        self._objective = objective
+        self._parameters = parameters
+        self._stride = max(1, math.ceil(steps / MAX_POINTS))
+        self._user_attrs = dict(user_attrs or {})
+        self._study = self._open_study()
+        self._mirrored = self._read()
+
+    def on_save(self, trial: Trial, points: Sequence[Point] = ()) -> None:
+        """Follows a save. Repeating one changes nothing."""
+        mirrored = self._ensure(trial)
+        if trial == mirrored.done:
+            return
+        goal = optuna_values.state(trial)
+        if mirrored.state.is_finished():
+            # It goes on after all (a resumed job), or the mirror had another end in mind.
+            reopened = OptunaState.RUNNING if goal.is_finished() else goal
+            amend(self._storage, mirrored.id, started=trial.started_at, ended=None, reopen=reopened)
+            mirrored.state, mirrored.done = reopened, None
+        self._write_points(mirrored, points)
+        self._write_attributes(mirrored, trial)
+        if goal.is_finished():
+            self._finish(mirrored, trial, goal)
+        elif goal is not mirrored.state:
+            self._storage.set_trial_state_values(mirrored.id, goal)
+            amend(self._storage, mirrored.id, started=trial.started_at, ended=None)
+            mirrored.state = goal
+
+    def reconcile(self, history: History) -> None:
+        """Repairs a mirror that is behind, half-written or ahead of the truth.
+
+        Trials that the truth does not know are ended as failed; all others come out as ``history`` has them.
+        """
+        self._study = self._open_study()
+        self._mirrored = self._read()
+        known = {trial.number for trial in history.trials}
+        for number, stranger in self._mirrored.items():
+            if number not in known and not stranger.state.is_finished():
+                self._storage.set_trial_user_attr(stranger.id, "error", "not in the record of the study")
+                self._storage.set_trial_state_values(stranger.id, OptunaState.FAIL)
+                stranger.state = OptunaState.FAIL
+        for trial in sorted(history.trials, key=lambda trial: trial.number):
+            curve = history.curves.get(trial.number, ())
+            if not self._is_complete(trial):
+                self.on_save(trial, curve)
+
+    def close(self, best: Trial | None = None, state: JobState = JobState.COMPLETED) -> None:
+        """Notes the winner and the job's state on the study and closes the connections."""
+        self._storage.set_study_user_attr(self._study, "state", str(state))
+        if best is not None:
+            self._storage.set_study_user_attr(self._study, "best_trial", best.number)
+        self._storage.remove_session()
+        self._storage.engine.dispose()
+
+    def _open_study(self) -> int:
+        study = optuna.create_study(
+            storage=self._storage,
+            study_name=self._name,
+            direction=StudyDirection[self._objective.direction.name],
+            load_if_exists=True,
+        )
+        if study.direction.name != self._objective.direction.name:
+            raise ConflictError(
+                f"the Optuna study {self._name!r} exists and would {study.direction.name.lower()}, "
+                f"the objective says {self._objective.direction}.",
+                hint="Delete the study with: optuna delete-study, or use another database.",
+            )
+        if study.metric_names != [self._objective.metric]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # "experimental" since 3.2; the dashboard reads it
+                study.set_metric_names([self._objective.metric])
+        present = study.user_attrs
+        for key, value in self._user_attrs.items():
+            if present.get(key) != value:
+                study.set_user_attr(key, value)
+        return self._storage.get_study_id_from_name(self._name)
+
+    def _read(self) -> dict[int, _Mirrored]:
+        found = self._storage.get_all_trials(self._study, deepcopy=False)
+        return {frozen.number: _recall(frozen) for frozen in found}
+
+    def _ensure(self, trial: Trial) -> _Mirrored:
+        # Optuna numbers by counting, so trials that were missed get an empty place that a later save fills.
+        for number in range(len(self._mirrored), trial.number):
+            self._mirrored[number] = self._create(number, create_trial(state=OptunaState.WAITING))
+        params, distributions = optuna_values.suggestions(self._parameters, trial.params)
+        mirrored = self._mirrored.get(trial.number)
+        if mirrored is None:
+            goal = OptunaState.WAITING if optuna_values.state(trial) is OptunaState.WAITING else OptunaState.RUNNING
+            template = create_trial(
+                state=goal,
+                params=params,
+                distributions=distributions,
+                user_attrs=optuna_values.attributes(trial),
+            )
+            template.datetime_start = moment(trial.started_at)
+            mirrored = self._mirrored[trial.number] = self._create(trial.number, template)
+        elif not mirrored.state.is_finished():
+            for path in [path for path in params if path not in mirrored.params]:
+                internal = distributions[path].to_internal_repr(params[path])
+                self._storage.set_trial_param(mirrored.id, path, internal, distributions[path])
+            mirrored.params |= params.keys()
+        return mirrored
+
+    def _create(self, number: int, template: FrozenTrial) -> _Mirrored:
+        identifier = self._storage.create_new_trial(self._study, template)
+        given = self._storage.get_trial_number_from_id(identifier)
+        if given != number:
+            raise ConflictError(
+                f"the Optuna study {self._name!r} numbered trial {number} as {given}: somebody else adds trials to it.",
+                hint="Leave the study to autotune; delete it (optuna delete-study) and resume the job to rebuild it.",
+            )
+        return _Mirrored(
+            id=identifier,
+            state=template.state,
+            params=frozenset(template.params),
+            attrs=dict(template.user_attrs),
+            values={},
+            value=None,
+            ended=None,
+        )
+
+    def _write_points(self, mirrored: _Mirrored, points: Sequence[Point]) -> None:
+        for point in points:
+            if self._objective.metric not in point.metrics:
+                continue
+            measured = clean.number(point.metrics[self._objective.metric])
+            value = math.nan if measured is None else measured
+            last = max(mirrored.values, default=None)
+            if point.step in mirrored.values or last is None or point.step >= last + self._stride:
+                self._write_value(mirrored, point.step, value)
+                mirrored.pending = None
+            else:
+                mirrored.pending = (point.step, value)
+
+    def _write_value(self, mirrored: _Mirrored, step: int, value: float) -> None:
+        present = mirrored.values.get(step)
+        if present is None or not (present == value or (math.isnan(present) and math.isnan(value))):
+            self._storage.set_trial_intermediate_value(mirrored.id, step, value)
+            mirrored.values[step] = value
+
+    def _write_attributes(self, mirrored: _Mirrored, trial: Trial) -> None:
+        for key, value in optuna_values.attributes(trial).items():
+            if mirrored.attrs.get(key) != value:
+                self._storage.set_trial_user_attr(mirrored.id, key, value)
+                mirrored.attrs[key] = value
+
+    def _finish(self, mirrored: _Mirrored, trial: Trial, goal: OptunaState) -> None:
+        if mirrored.pending is not None:
+            self._write_value(mirrored, *mirrored.pending)
+        violations = optuna_values.constraints(trial)
+        for text, violation in violations.items():
+            self._storage.set_trial_system_attr(mirrored.id, f"constraints:{text}", violation)
+        if violations:
+            # The form of before Optuna 5, which is the one that Optuna Dashboard 0.21 shows.
+            self._storage.set_trial_system_attr(mirrored.id, "constraints", list(violations.values()))
+        value = self._final_value(mirrored, trial, goal)
+        # The state comes last: a mirrored trial that has ended is complete.
+        self._storage.set_trial_state_values(mirrored.id, goal, None if value is None else [value])
+        amend(self._storage, mirrored.id, started=trial.started_at, ended=trial.ended_at)
+        mirrored.state, mirrored.value, mirrored.ended, mirrored.done = goal, value, trial.ended_at, trial
+
+    @staticmethod
+    def _final_value(mirrored: _Mirrored, trial: Trial, goal: OptunaState) -> float | None:
+        if goal is OptunaState.FAIL:
+            return None
+        value = clean.number(trial.value)
+        if value is None and mirrored.values:  # as Optuna does for a pruned trial: its last value so far
+            value = clean.number(mirrored.values[max(mirrored.values)])
+        return value
+
+    def _is_complete(self, trial: Trial) -> bool:
+        mirrored = self._mirrored.get(trial.number)
+        if mirrored is None or not mirrored.state.is_finished():
+            return False
+        goal = optuna_values.state(trial)
+        return (
+            mirrored.state is goal
+            and mirrored.value == self._final_value(mirrored, trial, goal)
+            and mirrored.attrs == optuna_values.attributes(trial)
+            and (trial.ended_at is None or abs((mirrored.ended or 0.0) - trial.ended_at) < 1.0)
+        )
+
+
+def _recall(frozen: FrozenTrial) -> _Mirrored:
+    return _Mirrored(
+        id=frozen._trial_id,
+        state=frozen.state,
+        params=frozenset(frozen.params),
+        attrs=dict(frozen.user_attrs),
+        values=dict(frozen.intermediate_values),
+        value=frozen.value,
+        ended=None if frozen.datetime_complete is None else frozen.datetime_complete.timestamp(),
+    )

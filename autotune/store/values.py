@@ -1,0 +1,150 @@
+"""What the store hands out: frozen values, never rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autotune.search.types import EndKind, Event, Trial
+from autotune.spec.values import JsonValue
+from autotune.states import JobState
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewJob:
+    """A job to be added.
+
+    Attributes:
+        document: The space as plain JSON after ``extends``.
+        source: The file as the person wrote it; ``file`` its name.
+        space_hash: Digest of the resolved space.
+        idempotency_key: Submitting again with this key and the same ``body_hash`` finds the same job.
+    """
+
+    name: str
+    document: Mapping[str, JsonValue]
+    source: str = ""
+    file: str = ""
+    space_hash: str = ""
+    priority: int = 0
+    idempotency_key: str | None = None
+    body_hash: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobError:
+    """Why a job failed, and what to do about it."""
+
+    kind: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """A job as it is stored.
+
+    Attributes:
+        id: ``{name}-{sequence}``.
+        requested: What its driver was asked to do and has not done yet: ``cancel``, or ``None``.
+        lease_owner: Who drives it; the lease may have expired (``lease_expires``, epoch seconds).
+        lease_token: Grows by one with every lease.
+    """
+
+    id: str
+    name: str
+    sequence: int
+    state: JobState
+    requested: str | None
+    priority: int
+    document: Mapping[str, JsonValue]
+    source: str
+    file: str
+    space_hash: str
+    created_at: float
+    started_at: float | None
+    ended_at: float | None
+    error: JobError | None
+    directory: str
+    mlflow_run: str | None
+    lease_owner: str | None
+    lease_token: int
+    lease_expires: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lease:
+    """The right to drive a job until ``expires`` (epoch seconds); ``token`` fences out earlier holders."""
+
+    job: str
+    owner: str
+    token: int
+    expires: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Study:
+    """One stage of a job; ``name`` is also the name of its Optuna study."""
+
+    id: int
+    job: str
+    stage: int
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialRecord:
+    """A trial with the last reported value of each metric."""
+
+    trial: Trial
+    metrics: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptRecord:
+    """One launch of a trial as it is stored; ``outcome`` is ``None`` while it runs. Costs are seconds."""
+
+    trial: int
+    number: int
+    token: str
+    started_at: float | None
+    ended_at: float | None
+    outcome: EndKind | None
+    message: str
+    hint: str
+    last_step: int
+    cost_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventRecord:
+    """An event with its place in the record; ``id`` grows and is never used twice."""
+
+    id: int
+    job: str
+    event: Event
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Totals:
+    """Sums over a job's trials: how many are in each state, and the seconds of all attempts."""
+
+    states: Mapping[str, int] = field(default_factory=dict)
+    cost_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Curve:
+    """Curves of one trial, column by column: ``metrics[name][i]`` is the value at ``steps[i]``, ``None`` = absent."""
+
+    trial: int
+    steps: Sequence[int]
+    metrics: Mapping[str, Sequence[float | None]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobPage:
+    """Part of a list of jobs; ``next`` is the cursor of the following part, ``None`` at the end."""
+
+    items: Sequence[Job]
+    next: str | None

@@ -1,0 +1,100 @@
+"""The rows that hang on a trial: its attempts and the points of its curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Table, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from autotune.search.types import Point, Trial
+from autotune.spec.values import FlatConfig
+from autotune.store import clean, rows
+from autotune.store.models import attempts, points
+
+
+@dataclass(kw_only=True, slots=True)
+class Known:
+    """What a book remembers of a trial so that a save need not read it again.
+
+    Attributes:
+        id: The trial's key.
+        metrics: The last reported value of each metric.
+        attempt: Number of the attempt whose row this book has written; 0 before the first.
+        spent_before: Seconds of all attempts before that one.
+    """
+
+    id: int
+    source: str
+    params: FlatConfig
+    config: FlatConfig
+    metrics: dict[str, float | None]
+    attempt: int = 0
+    spent_before: float = 0.0
+
+
+def save_attempt(connection: Connection, trial: Trial, known: Known, at: float | None) -> None:
+    """Writes the trial's present attempt; the first time it also closes earlier ones that were left open.
+
+    Args:
+        connection: An open transaction.
+        trial: The trial as it is now.
+        known: What the book remembers of it; its attempt is brought up to date.
+        at: When this happened, epoch seconds, as far as the caller knows.
+    """
+    if trial.attempt is None:
+        return
+    number = trial.attempt.number
+    ended = rows.outcome(trial)
+    new = known.attempt != number
+    if new:
+        earlier = (attempts.c.trial == known.id, attempts.c.number < number)
+        known.spent_before = connection.execute(select(func.sum(attempts.c.cost_s)).where(*earlier)).scalar() or 0.0
+        left_open = update(attempts).where(*earlier, attempts.c.ended_at.is_(None))
+        connection.execute(left_open.values(ended_at=at or trial.created_at, outcome="unknown"))
+        known.attempt = number
+    moving: dict[str, object] = {
+        "token": trial.attempt.token,
+        "ended_at": None if ended is None else trial.ended_at or at or trial.created_at,
+        "outcome": None if ended is None else str(ended),
+        "message": clean.text(trial.error_message or (trial.reason.text if trial.reason else "")),
+        "hint": clean.text(trial.error_hint),
+        "last_step": trial.last_step,
+        "cost_s": max(0.0, trial.cost_s - known.spent_before),
+    }
+    if new:
+        started = at if at is not None else trial.started_at
+        fixed = {"trial": known.id, "number": number, "started_at": started}
+        _upsert(connection, attempts, [fixed | moving], tuple(moving))
+    else:
+        own = (attempts.c.trial == known.id, attempts.c.number == number)
+        connection.execute(update(attempts).where(*own).values(**moving))
+
+
+def save_points(
+    connection: Connection, trial: int, new: Sequence[Point], metrics: Sequence[dict[str, float | None]]
+) -> None:
+    """Writes points of a trial's curves; a step that is there already is replaced.
+
+    Args:
+        connection: An open transaction.
+        trial: The trial's key.
+        new: The points in the order of their reports.
+        metrics: The points' metrics, fit for JSON, in the same order.
+    """
+    # By step, because one statement may not touch the same row twice; the last one counts.
+    by_step = {
+        point.step: {"trial": trial, "step": point.step, "time": point.time, "metrics": values}
+        for point, values in zip(new, metrics, strict=True)
+    }
+    if by_step:
+        _upsert(connection, points, list(by_step.values()), ("time", "metrics"))
+
+
+def _upsert(connection: Connection, table: Table, values: Sequence[dict[str, object]], replaced: Sequence[str]) -> None:
+    keys = list(table.primary_key.columns)
+    statement: sqlite.Insert | postgresql.Insert
+    statement = sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+    excluded = {name: statement.excluded[name] for name in replaced}
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=excluded), list(values))
