@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -33,12 +34,12 @@ class Settings(BaseSettings):
     @property
     def study_database(self) -> str:
         """SQLAlchemy URL of the study database."""
-        return self.database_url or f"sqlite:///{self.root / 'autotune.db'}"
+        return self.database_url or _sqlite(self.root / "autotune.db")
 
     @property
     def tracking_uri(self) -> str:
         """MLflow tracking URI; MLflow has a database of its own."""
-        return self.mlflow_uri or f"sqlite:///{self.root / 'mlflow.db'}"
+        return self.mlflow_uri or _sqlite(self.root / "mlflow.db")
 
     def job_dir(self, job: str) -> Path:
         """Where a job keeps its trials, logs and reports."""
@@ -65,6 +66,11 @@ class Settings(BaseSettings):
             raise NotAllowedError(
                 f"the home directory {self.root} cannot be written: {error.strerror or error}.", hint=hint
             ) from error
+
+
+def _sqlite(path: Path) -> str:
+    # SQLAlchemy decodes percent signs in a URL, so a path that has one must be quoted.
+    return f"sqlite:///{quote(str(path))}"
 
 
 def load_settings() -> Settings:
