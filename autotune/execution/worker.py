@@ -1,0 +1,167 @@
+"""One slot's worker: starts the attempts it is given and says, a batch at a time, what they do."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune.backends.base import Backend
+from autotune.errors import AutotuneError, InvalidConfigError
+from autotune.execution.metrics_tail import Line, StepLine
+from autotune.execution.trial_lock import try_lock
+from autotune.execution.trial_process import TrialProcess
+from autotune.search.types import EndKind, Launch, Outcome
+
+HEARTBEAT_S = 2.0
+_LOCK_PATIENCE_S = 30.0
+_POLL_S = (0.01, 0.1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """What happened since the last report; without lines and outcome it is a sign of life.
+
+    Attributes:
+        lines: New lines of the metrics file, in order.
+        outcome: How the attempt ended, once no process of it is left; its cost is not known here.
+    """
+
+    lines: tuple[Line, ...] = ()
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """What all attempts of a job share.
+
+    Attributes:
+        trials_dir: Where the trial directories lie.
+        steps: Training steps of a full trial.
+        grace_s: Seconds between SIGTERM and SIGKILL.
+    """
+
+    backend: str
+    trials_dir: Path
+    steps: int
+    grace_s: float
+
+
+class Worker:
+    """Owns at most one attempt at a time.
+
+    Args:
+        job: What all attempts share.
+        load_backend: Finds the backend by its name.
+    """
+
+    def __init__(self, job: Job, load_backend: Callable[[str], Backend]) -> None:
+        self._job = job
+        self._load_backend = load_backend
+        self._launch: Launch | None = None
+        self._process: TrialProcess | None = None
+        self._lock_until = 0.0
+        self._last_step = 0
+        self._stop_requested = False
+
+    def begin(self, launch: Launch) -> None:
+        """Takes on an attempt; ends whatever is left of an earlier one first. It starts with the next ``step``."""
+        self.close()
+        self._launch = launch
+        self._last_step = 0
+        self._stop_requested = False
+        self._lock_until = time.monotonic() + self._job.grace_s + _LOCK_PATIENCE_S
+
+    def request_stop(self) -> None:
+        """Ends the attempt in its own time: ``step`` goes on reporting until the outcome is there."""
+        self._stop_requested = True
+        if self._process is not None:
+            self._process.request_stop(self._job.grace_s)
+
+    def step(self) -> Report:
+        """Waits for news, about two seconds at most, and reports them.
+
+        The report with an outcome is an attempt's last one.
+        """
+        until = time.monotonic() + HEARTBEAT_S
+        if self._process is None:
+            ended = self._start(until)
+            if self._process is None:
+                return Report(outcome=ended)
+        return self._news(self._process, until)
+
+    def close(self) -> None:
+        """Ends the attempt now, if there is one, and returns once its process group is empty."""
+        process, self._process, self._launch = self._process, None, None
+        if process is not None:
+            process.terminate(self._job.grace_s)
+
+    def _news(self, process: TrialProcess, until: float) -> Report:
+        pause, longest = _POLL_S
+        while True:
+            ended = process.poll() is not None
+            lines = process.read()
+            self._last_step = max([self._last_step, *(line.step for line in lines if isinstance(line, StepLine))])
+            if ended:
+                outcome = process.outcome(last_step=self._last_step, expected_steps=self._job.steps)
+                self._process = self._launch = None
+                return Report(lines=lines, outcome=outcome)
+            left = until - time.monotonic()
+            if lines or left <= 0:
+                return Report(lines=lines)
+            process.wait(min(pause, left))
+            pause = min(2 * pause, longest)
+
+    def _start(self, until: float) -> Outcome | None:
+        """Starts the attempt's process, unless an earlier attempt's still hold the directory.
+
+        Returns:
+            The outcome if the attempt cannot be started.
+        """
+        if self._launch is None:
+            return Outcome(kind=EndKind.UNKNOWN, message="the worker was asked to step without an attempt")
+        if self._stop_requested:
+            return Outcome(kind=EndKind.STOPPED)
+        directory = self._job.trials_dir / self._launch.directory
+        try:
+            lock = try_lock(directory)
+            while lock is None and time.monotonic() < until:
+                time.sleep(_POLL_S[1])
+                lock = try_lock(directory)
+            if lock is None:
+                return self._held(directory)
+            self._process = self._launch_locked(self._launch, directory, lock)
+        except InvalidConfigError as error:
+            return Outcome(kind=EndKind.CONFIG, message=error.message, hint=error.hint)
+        except OSError as error:
+            hint = "Look at the disk and the permissions of the machine that runs the trials."
+            return Outcome(kind=EndKind.NODE, message=f"cannot start the trial: {error}", hint=hint)
+        except AutotuneError as error:
+            return Outcome(kind=EndKind.UNKNOWN, message=error.message, hint=error.hint)
+        except Exception as error:  # noqa: BLE001 - a backend's bug ends its trial, not the worker
+            line = traceback.format_exception_only(error)[-1].strip()
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            return Outcome(
+                kind=EndKind.UNKNOWN, message=f"the backend {self._job.backend!r} failed to prepare: {line} ({where})"
+            )
+        return None
+
+    def _launch_locked(self, launch: Launch, directory: Path, lock: int) -> TrialProcess:
+        try:
+            command = self._load_backend(self._job.backend).prepare(launch.config, directory)
+        except BaseException:
+            os.close(lock)
+            raise
+        return TrialProcess(command, directory, attempt=launch.attempt.number, grace_s=self._job.grace_s, lock=lock)
+
+    def _held(self, directory: Path) -> Outcome | None:
+        if time.monotonic() < self._lock_until:
+            return None
+        return Outcome(
+            kind=EndKind.NODE,
+            message=f"processes of an earlier attempt still live in {directory}",
+            hint=f"Find them with: fuser -v {directory}/.lock",
+        )
