@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -63,7 +64,8 @@ class JobDriver:
         self._lease = lease
         self._settings = service.settings
         self._interrupted = False
-        self._renewed_at = service.clock.now()
+        self._lease_lost: LeaseLostError | None = None
+        self._ended = threading.Event()
         self._book: PublishingBook | None = None
         self._best: Callable[[], Trial | None] = lambda: None
 
@@ -79,6 +81,7 @@ class JobDriver:
         """
         job, by_hand = self._begin()
         logger.info("driving job %s, lease %d", job.id, self._lease.token)
+        threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
         unexpected: Exception | None = None
         try:
             end = self._search(job, by_hand=by_hand)
@@ -169,20 +172,30 @@ class JobDriver:
         )
 
     def _poll(self, coordinator: Coordinator) -> None:
-        """Renews the lease and looks whether the job should end."""
+        """Looks whether the job should end."""
         if self._interrupted:
             coordinator.close(Closing.INTERRUPTED)
-        now = self._service.clock.now()
+        if self._lease_lost is not None:
+            raise self._lease_lost
         with self._service.store.read() as work:
             requested = work.jobs.get(self._lease.job).requested
         if requested == "cancel":
             coordinator.close(Closing.CANCELLED)
-        if now - self._renewed_at >= self._settings.lease_s / 3:
-            with self._service.store.begin() as work:
-                work.jobs.renew(self._lease, now, self._settings.lease_s)
-            self._renewed_at = now
+
+    def _keep_lease(self) -> None:
+        """Renews the lease on a thread of its own: Ray may take longer to start than a lease lasts."""
+        while not self._ended.wait(self._settings.lease_s / 3):
+            try:
+                with self._service.store.begin() as work:
+                    work.jobs.renew(self._lease, self._service.clock.now(), self._settings.lease_s)
+            except LeaseLostError as error:
+                self._lease_lost = error
+                return
+            except AutotuneError as error:
+                logger.warning("the lease cannot be renewed right now: %s", error.message)
 
     def _end(self, end: JobEnd) -> None:
+        self._ended.set()
         now = self._service.clock.now()
         with self._service.store.begin() as work:
             work.jobs.set_state(self._lease.job, end.state, now, reason=end.reason, error=end.error, lease=self._lease)
