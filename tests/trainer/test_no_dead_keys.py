@@ -1,0 +1,184 @@
+"""No key may exist that nothing reads: each is turned, and the run's behaviour or its refusal must change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.tensor import DTensor
+from torch.nn.modules.module import register_module_forward_hook
+
+from trainer.config import ConfigError, build, flatten, known_keys
+from trainer.loop import ppo_mathematics, run_session
+from trainer.signals import StopFlag
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What to set a key to, and what else must be set (in both runs) for it to matter."""
+
+    value: object
+    given: dict[str, object] = field(default_factory=dict)
+
+
+ADAPTIVE = {"algorithm.kl_ctrl.type": "adaptive", "algorithm.kl_ctrl.horizon": 100}
+CUT = {"data.max_response_length": 3}
+TURNS: dict[str, Turn] = {
+    "debug": Turn(True),
+    "algorithm.adv_estimator": Turn("none such"),
+    "algorithm.gamma": Turn(0.5),
+    "algorithm.lam": Turn(0.1),
+    "algorithm.whiten_advantages": Turn(False),
+    "algorithm.truncation": Turn("mask", CUT),
+    "algorithm.clip_ratio": Turn(0.001, {"trainer.ppo_epochs": 3}),
+    "algorithm.clip_ratio_high": Turn(0.9, {"algorithm.clip_ratio": 0.001, "trainer.ppo_epochs": 3}),
+    "algorithm.cliprange_value": Turn(1e-5, {"trainer.ppo_epochs": 4}),
+    "algorithm.vf_coef": Turn(1.0),
+    "algorithm.entropy_coeff": Turn(0.1),
+    "algorithm.kl_ctrl.type": Turn("adaptive"),
+    "algorithm.kl_ctrl.kl_coef": Turn(5.0),
+    "algorithm.kl_ctrl.target_kl": Turn(1e-6, {**ADAPTIVE, "trainer.optim.lr": 1e-2, "trainer.total_steps": 4}),
+    "algorithm.kl_ctrl.horizon": Turn(10, ADAPTIVE),
+    "model.path": Turn("none such"),
+    "model.hidden_size": Turn(24),
+    "model.intermediate_size": Turn(48),
+    "model.num_layers": Turn(2),
+    "model.num_heads": Turn(1),
+    "model.dtype": Turn("bfloat16"),
+    "model.enable_gradient_checkpointing": Turn(True),
+    "model.warm_start.steps": Turn(11),
+    "model.warm_start.batch_size": Turn(17),
+    "model.warm_start.lr": Turn(1e-2),
+    "model.warm_start.slip_fraction": Turn(0.1),
+    "model.warm_start.seed": Turn(1),
+    "rollout.name": Turn("none such"),
+    "rollout.temperature": Turn(0.5),
+    "rollout.n": Turn(2),
+    "rollout.max_batch_size": Turn(3),
+    "trainer.total_steps": Turn(3),
+    "trainer.num_epochs": Turn(1, {"data.train_size": 8}),
+    "trainer.until_step": Turn(1),
+    "trainer.train_batch_size": Turn(16),
+    "trainer.mini_batch_size": Turn(8),
+    "trainer.ppo_epochs": Turn(2),
+    "trainer.ppo_micro_batch_size_per_gpu": Turn(2),
+    "trainer.grad_clip": Turn(1e-7),
+    "trainer.optim.lr": Turn(1e-2),
+    "trainer.optim.critic_lr": Turn(1e-1),
+    "trainer.optim.weight_decay": Turn(5.0),
+    "trainer.optim.eps": Turn(1e-2),
+    "trainer.optim.warmup_steps": Turn(2),
+    "trainer.optim.scheduler": Turn("cosine", {"trainer.total_steps": 4}),
+    "trainer.fsdp_config.sharding_strategy": Turn("FULL_SHARD"),
+    "trainer.save_freq": Turn(1),
+    "trainer.max_checkpoints": Turn(1, {"trainer.save_freq": 1}),
+    "trainer.test_freq": Turn(0),
+    "trainer.seed": Turn(1),
+    "reward.name": Turn("exact_match"),
+    "reward.function": Turn("json:dumps"),
+    "data.name": Turn("arithmetic", {"data.width": 2, "data.max_prompt_length": 6}),
+    "data.width": Turn(2),
+    "data.train_size": Turn(32),
+    "data.eval_size": Turn(7),
+    "data.max_prompt_length": Turn(3),
+    "data.max_response_length": Turn(3),
+    "data.shuffle": Turn(False),
+    "data.seed": Turn(1),
+    "system.device": Turn("cpu" if torch.cuda.is_available() else "cuda"),
+    "system.num_threads": Turn(2),
+    "system.determinism": Turn(False),
+    "system.distributed.master_port": Turn("a port that is taken"),
+    "system.distributed.timeout_s": Turn(77),
+    "system.logging.progress_freq": Turn(1),
+}
+
+
+def behaviour(directory: Path, config: Mapping[str, object], stderr: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Everything that one can see of a run, durations left out; or how it was refused."""
+    seen: dict[str, Any] = {"forwards": {}}
+    blocks: list[torch.nn.Module] = []
+
+    def count(module: torch.nn.Module, inputs: object, output: object) -> None:
+        del inputs, output
+        name = type(module).__name__
+        if "LlamaDecoderLayer" in name:
+            blocks.append(module)
+        if "Llama" in name:
+            seen["forwards"][name] = seen["forwards"].get(name, 0) + 1
+
+    right = ppo_mathematics("gae")
+
+    def look(*arguments: torch.Tensor, clip_low: float, clip_high: float) -> tuple[torch.Tensor, torch.Tensor]:
+        if not hooks:  # from the first update on, so that building and warming up the model is not counted
+            hooks.append(register_module_forward_hook(count))
+        seen["threads"] = torch.get_num_threads()
+        seen["deterministic"] = torch.are_deterministic_algorithms_enabled()
+        seen["sharded"] = bool(blocks) and isinstance(next(blocks[-1].parameters()), DTensor)
+        seen["micro-batch"] = len(arguments[0])
+        backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+        seen["timeout"] = str(backend.options._timeout)
+        return right.policy_loss(*arguments, clip_low=clip_low, clip_high=clip_high)
+
+    stderr.readouterr()
+    directory.mkdir()
+    hooks = []
+    try:
+        built = build(config)
+        result = run_session(built, directory, StopFlag(), mathematics=dataclasses.replace(right, policy_loss=look))
+    except (ConfigError, OSError, RuntimeError) as error:
+        return {"refused": str(error)}
+    finally:
+        for hook in hooks:
+            hook.remove()
+    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    seen["curves"] = [
+        (line["step"], {name: value for name, value in line["metrics"].items() if not name.startswith("perf/")})
+        for line in lines
+        if "metrics" in line
+    ]
+    seen["end"] = (result.status, result.last_step)
+    seen["checkpoints"] = sorted(path.name for path in (directory / "checkpoints").iterdir())
+    seen["said"] = len(stderr.readouterr().err.splitlines())
+    return seen
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+def test_every_key_is_turned() -> None:
+    assert sorted(TURNS) == sorted(known_keys())
+
+
+def test_the_same_configuration_behaves_the_same(
+    tmp_path: Path, quick, one_thread: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = quick({"trainer.total_steps": 2})
+    assert behaviour(tmp_path / "a", config, capsys) == behaviour(tmp_path / "b", config, capsys)
+
+
+@pytest.mark.parametrize("key", list(TURNS))
+def test_turning_a_key_changes_the_run(
+    tmp_path: Path, quick, one_thread: None, capsys: pytest.CaptureFixture[str], key: str, taken_port: int
+) -> None:
+    turn = TURNS[key]
+    value = taken_port if key == "system.distributed.master_port" else turn.value
+    given = {"trainer.total_steps": 2, **turn.given}
+    before = quick(given)
+    assert flatten(before)[key] != value
+    after = quick({**given, key: value})
+    usual = behaviour(tmp_path / "before", before, capsys)
+    assert "refused" not in usual, usual
+    assert behaviour(tmp_path / "after", after, capsys) != usual

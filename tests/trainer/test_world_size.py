@@ -1,0 +1,92 @@
+"""Two ranks train like one, and a single process opens nothing to the network."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+Quick = Callable[..., dict[str, object]]
+Lines = Callable[[Path], list[dict[str, object]]]
+
+
+def trial(directory: Path, launcher: list[str], config: dict[str, object]) -> subprocess.CompletedProcess[str]:
+    directory.mkdir(exist_ok=True)
+    (directory / "config.yaml").write_text(json.dumps(config))
+    return subprocess.run(
+        [sys.executable, *launcher, "-m", "trainer", "--trial"],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+@pytest.mark.slow
+def test_two_ranks_give_the_curves_of_one_and_rank_0_alone_writes(
+    tmp_path: Path, quick: Quick, lines_of: Lines
+) -> None:
+    config = quick({"trainer.total_steps": 3, "algorithm.entropy_coeff": 0.01, "rollout.n": 2, "trainer.ppo_epochs": 2})
+    two = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    one_done, two_done = trial(tmp_path / "one", [], config), trial(tmp_path / "two", two, config)
+    assert one_done.returncode == 0, one_done.stderr
+    assert two_done.returncode == 0, two_done.stderr
+    one, two_lines = lines_of(tmp_path / "one"), lines_of(tmp_path / "two")
+    assert [line["step"] for line in two_lines] == [line["step"] for line in one]
+    compared = 0
+    for left, right in zip(one, two_lines, strict=True):
+        for name, value in left.get("metrics", {}).items():
+            if not name.startswith("perf/"):
+                assert right["metrics"][name] == pytest.approx(value, abs=1e-4), name
+                compared += 1
+    assert compared > 60
+
+    # The checkpoint of two ranks is taken up by one.
+    done = trial(tmp_path / "two", [], {**config, "trainer": {**config["trainer"], "total_steps": 4}})
+    assert done.returncode == 0, done.stderr
+    assert "resuming after step 3" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_batch_that_two_ranks_cannot_share_is_a_config_failure(tmp_path: Path, quick: Quick) -> None:
+    two = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = trial(tmp_path, two, quick({"trainer.train_batch_size": 7, "trainer.mini_batch_size": 7}))
+    assert done.returncode != 0
+    assert "7 responses cannot be split evenly over 2 ranks" in done.stderr
+    assert json.loads((tmp_path / "result.json").read_text())["error"]["kind"] == "config"
+
+
+def test_a_single_process_opens_nothing_to_the_network(one_thread: None) -> None:
+    from trainer.config import DistributedConfig, LoggingConfig, SystemConfig
+    from trainer.distributed import open_world
+
+    config = SystemConfig(
+        device="cpu",
+        num_threads=None,
+        determinism=False,
+        distributed=DistributedConfig(master_port=None, timeout_s=60),
+        logging=LoggingConfig(progress_freq=0),
+    )
+    before = listening_sockets()
+    with open_world(config) as world:
+        assert (world.rank, world.size) == (0, 1)
+        assert all(address.startswith("0100007F:") for address in listening_sockets() - before)
+
+
+def listening_sockets() -> set[str]:
+    """Local addresses (hexadecimal, as the kernel shows them) of this process's listening TCP sockets."""
+    mine = {str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()}
+    listening = set()
+    for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
+        for row in Path(table).read_text().splitlines()[1:]:
+            columns = row.split()
+            if columns[3] == "0A" and f"socket:[{columns[9]}]" in mine:
+                listening.add(columns[1])
+    return listening

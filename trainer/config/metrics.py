@@ -1,0 +1,39 @@
+"""Every metric that the trainer can log, with its unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        "reward/mean": "mean reward of the sampled training responses, without the KL penalty (reward units)",
+        "reward/std": "standard deviation of those rewards (reward units)",
+        "reward/max": "largest of those rewards (reward units)",
+        "eval/reward": "mean reward of greedy responses to the held-out prompts (reward units)",
+        "eval/accuracy": "share of held-out prompts answered with full reward (0 to 1)",
+        "eval/length_mean": "mean length of the greedy responses, end token included (tokens)",
+        "eval/truncated_fraction": "share of greedy responses that hit the length limit (0 to 1)",
+        "kl/actor_ref": "KL of the sampling policy to the reference, mean of k1 over tokens (nats per token)",
+        "kl/old_new": "KL of the sampling policy to the policy being updated, mean of k3 (nats per token)",
+        "kl/rollout_actor": "gap between the log-probabilities of engine and trainer, mean of k3 (nats per token)",
+        "kl/coef": "coefficient of the KL penalty that this step used (reward units per nat)",
+        "actor/loss": "policy loss minus the entropy bonus, mean over tokens and updates (no unit)",
+        "actor/clip_fraction": "share of tokens whose ratio was clipped (0 to 1)",
+        "actor/entropy": "mean entropy of the sampling policy (nats per token)",
+        "actor/grad_norm": "mean norm of the actor's gradient before clipping (no unit)",
+        "actor/lr": "learning rate of the actor in this step (no unit)",
+        "critic/loss": "clipped value loss, mean over tokens and updates (squared reward units)",
+        "critic/clip_fraction": "share of tokens whose value was clipped (0 to 1)",
+        "critic/explained_variance": "1 - Var(returns - values) / Var(returns) before the update (at most 1)",
+        "critic/grad_norm": "mean norm of the critic's gradient before clipping (no unit)",
+        "response/length_mean": "mean length of the sampled responses, end token included (tokens)",
+        "response/truncated_fraction": "share of sampled responses that hit the length limit (0 to 1)",
+        "perf/tokens_per_s": "prompt and response tokens of the step per second (tokens per second)",
+        "perf/step_s": "duration of the training step, evaluation left out (seconds)",
+        "perf/rollout_s": "duration of weight sync and sampling (seconds)",
+        "perf/update_s": "duration of the updates (seconds)",
+        "perf/peak_memory_gb": "largest memory of one rank so far: of the device, or resident on a CPU (GiB)",
+        "perf/mfu": "model FLOPs of the step against what a matrix product reaches on this device (0 to 1)",
+    }
+)

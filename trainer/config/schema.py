@@ -1,0 +1,190 @@
+"""The typed configuration: one frozen dataclass per Hydra group.
+
+Values come from `conf/` (no defaults here, so that there is one source of truth); the limits live beside the types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def limited(
+    *,
+    low: float | None = None,
+    above: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] | None = None,
+) -> Any:  # noqa: ANN401 - dataclasses.field is typed as the value it stands for
+    """A required field with its range.
+
+    Args:
+        low: Smallest value allowed.
+        above: The value must be greater than this.
+        high: Largest value allowed.
+        choices: The words allowed.
+    """
+    return field(metadata={"low": low, "above": above, "high": high, "choices": choices})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KlCtrlConfig:
+    """The KL penalty in the reward and its controller."""
+
+    type: str = limited(choices=("fixed", "adaptive"))
+    kl_coef: float = limited(low=0.0, high=100.0)
+    target_kl: float | None = limited(above=0.0, high=100.0)
+    horizon: int | None = limited(low=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlgorithmConfig:
+    """What is optimised: advantages, clipping, penalties."""
+
+    adv_estimator: str = limited(choices=("gae",))
+    gamma: float = limited(low=0.0, high=1.0)
+    lam: float = limited(low=0.0, high=1.0)
+    whiten_advantages: bool = field()
+    truncation: str = limited(choices=("terminal", "bootstrap", "mask"))
+    clip_ratio: float = limited(above=0.0, high=10.0)
+    clip_ratio_high: float | None = limited(above=0.0, high=10.0)
+    cliprange_value: float = limited(above=0.0, high=100.0)
+    vf_coef: float = limited(low=0.0, high=100.0)
+    entropy_coeff: float = limited(low=0.0, high=10.0)
+    kl_ctrl: KlCtrlConfig = field()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WarmStartConfig:
+    """The supervised training that a built-in model has behind it before PPO begins."""
+
+    steps: int = limited(low=0, high=100_000)
+    batch_size: int = limited(low=1, high=65_536)
+    lr: float = limited(above=0.0, high=1.0)
+    slip_fraction: float = limited(low=0.0, high=1.0)
+    seed: int = limited(low=0, high=2**32 - 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelConfig:
+    """The actor's network; the critic and the reference start from the same weights."""
+
+    path: str = limited(choices=("tiny",))
+    hidden_size: int = limited(low=8, high=65_536)
+    intermediate_size: int = limited(low=8, high=262_144)
+    num_layers: int = limited(low=1, high=512)
+    num_heads: int = limited(low=1, high=512)
+    dtype: str = limited(choices=("float32", "bfloat16"))
+    enable_gradient_checkpointing: bool = field()
+    warm_start: WarmStartConfig = field()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RolloutConfig:
+    """How responses are sampled."""
+
+    name: str = limited(choices=("hf",))
+    temperature: float = limited(above=0.0, high=100.0)
+    n: int = limited(low=1, high=4096)
+    max_batch_size: int = limited(low=1, high=1_048_576)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptimConfig:
+    """AdamW and its schedule; one scheduler step per training step."""
+
+    lr: float = limited(above=0.0, high=1.0)
+    critic_lr: float = limited(above=0.0, high=1.0)
+    weight_decay: float = limited(low=0.0, high=10.0)
+    eps: float = limited(above=0.0, high=1.0)
+    warmup_steps: int = limited(low=0)
+    scheduler: str = limited(choices=("constant", "cosine"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FsdpConfig:
+    """How parameters are sharded over the ranks (FSDP2)."""
+
+    sharding_strategy: str = limited(choices=("FULL_SHARD", "SHARD_GRAD_OP"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainerConfig:
+    """How much is trained, in which batches, with which optimizer."""
+
+    total_steps: int = limited(low=1)
+    num_epochs: int | None = limited(low=1)
+    until_step: int | None = limited(low=1)
+    train_batch_size: int = limited(low=1, high=1_048_576)
+    mini_batch_size: int = limited(low=1, high=1_048_576)
+    ppo_epochs: int = limited(low=1, high=1000)
+    ppo_micro_batch_size_per_gpu: int = limited(low=1, high=1_048_576)
+    grad_clip: float = limited(above=0.0)
+    optim: OptimConfig = field()
+    fsdp_config: FsdpConfig = field()
+    save_freq: int = limited(low=0)
+    max_checkpoints: int = limited(low=1)
+    test_freq: int = limited(low=0)
+    seed: int = limited(low=0, high=2**32 - 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RewardConfig:
+    """What a response is worth."""
+
+    name: str | None = limited(choices=("prefix_match", "exact_match"))
+    function: str | None = field()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataConfig:
+    """The prompts."""
+
+    name: str = limited(choices=("digits", "arithmetic"))
+    width: int = limited(low=1, high=9)
+    train_size: int = limited(low=1, high=10_000_000)
+    eval_size: int = limited(low=1, high=1_000_000)
+    max_prompt_length: int = limited(low=1, high=1_000_000)
+    max_response_length: int = limited(low=1, high=1_000_000)
+    shuffle: bool = field()
+    seed: int = limited(low=0, high=2**32 - 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DistributedConfig:
+    """How the ranks find each other."""
+
+    master_port: int | None = limited(low=1, high=65_535)
+    timeout_s: int = limited(low=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoggingConfig:
+    """What is said on stderr."""
+
+    progress_freq: int = limited(low=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SystemConfig:
+    """The machine."""
+
+    device: str = limited(choices=("auto", "cpu", "cuda"))
+    num_threads: int | None = limited(low=1, high=4096)
+    determinism: bool = field()
+    distributed: DistributedConfig = field()
+    logging: LoggingConfig = field()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """The whole configuration of one run."""
+
+    debug: bool = field()
+    algorithm: AlgorithmConfig = field()
+    model: ModelConfig = field()
+    rollout: RolloutConfig = field()
+    trainer: TrainerConfig = field()
+    reward: RewardConfig = field()
+    data: DataConfig = field()
+    system: SystemConfig = field()

@@ -1,0 +1,25 @@
+"""Ranks, sharding and checkpoints."""
+
+from __future__ import annotations
+
+from trainer.distributed.checkpoint import (
+    complete_checkpoints,
+    load_checkpoint,
+    read_progress,
+    save_checkpoint,
+)
+from trainer.distributed.fsdp import shard, whole, whole_weights
+from trainer.distributed.world import World, open_world, rank_and_size
+
+__all__ = [
+    "World",
+    "complete_checkpoints",
+    "load_checkpoint",
+    "open_world",
+    "rank_and_size",
+    "read_progress",
+    "save_checkpoint",
+    "shard",
+    "whole",
+    "whole_weights",
+]

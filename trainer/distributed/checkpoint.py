@@ -1,0 +1,129 @@
+"""Checkpoints: written under a temporary name, made durable, then renamed, so that each is complete or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+from trainer.distributed.world import World
+
+CHECKPOINTS = "checkpoints"
+_NAME = re.compile(r"step_(\d+)")
+_PROGRESS = "progress.json"
+
+Pair = tuple[torch.nn.Module, torch.optim.Optimizer]
+
+
+def save_checkpoint(
+    directory: Path, step: int, pairs: Mapping[str, Pair], progress: Mapping[str, object], world: World, *, keep: int
+) -> str:
+    """Write `checkpoints/step_N`; all ranks take part.
+
+    Args:
+        directory: The run's directory.
+        step: N.
+        pairs: Network and optimizer by name.
+        progress: What else resuming needs, JSON-safe.
+        world: The ranks.
+        keep: Newest checkpoints to keep, this one included.
+
+    Returns:
+        The path within the run's directory.
+    """
+    root = directory / CHECKPOINTS
+    target, temporary = root / f"step_{step}", root / f".step_{step}.tmp"
+    relative = f"{CHECKPOINTS}/{target.name}"
+    if target.is_dir():  # the same step, reached again from an older checkpoint: it is the same to the bit
+        return relative
+    if world.is_main:
+        for debris in root.glob(".step_*.tmp"):  # of attempts that were killed while they wrote
+            shutil.rmtree(debris)
+        temporary.mkdir(parents=True)
+    world.barrier()
+    dcp.save(_state(pairs), checkpoint_id=temporary)
+    (temporary / f"rng_{world.rank}.json").write_text(json.dumps(_rng_state(world.device)))
+    world.barrier()
+    if world.is_main:
+        (temporary / _PROGRESS).write_text(json.dumps(progress, indent=2))
+        for path in [*temporary.iterdir(), temporary]:
+            _fsync(path)
+        temporary.rename(target)
+        _fsync(root)
+        for old in sorted(complete_checkpoints(directory))[:-keep]:
+            shutil.rmtree(root / f"step_{old}")
+    world.barrier()
+    return relative
+
+
+def complete_checkpoints(directory: Path) -> list[int]:
+    """The steps of the complete checkpoints of a run, in no order."""
+    root = directory / CHECKPOINTS
+    names = (_NAME.fullmatch(path.name) for path in root.iterdir()) if root.is_dir() else ()
+    return [int(name[1]) for name in names if name and (root / name[0] / _PROGRESS).is_file()]
+
+
+def read_progress(directory: Path, step: int) -> dict[str, object]:
+    """What `save_checkpoint` was given as progress."""
+    progress: dict[str, object] = json.loads((directory / CHECKPOINTS / f"step_{step}" / _PROGRESS).read_text())
+    return progress
+
+
+def load_checkpoint(directory: Path, step: int, pairs: Mapping[str, Pair], world: World) -> None:
+    """Load networks, optimizers and random states; the number of ranks may differ from the one that saved."""
+    source = directory / CHECKPOINTS / f"step_{step}"
+    state = _state(pairs)
+    dcp.load(state, checkpoint_id=source)
+    for name, (model, optimizer) in pairs.items():
+        part = state[name]
+        set_state_dict(model, optimizer, model_state_dict=part["model"], optim_state_dict=part["optimizer"])
+    rng = source / f"rng_{world.rank}.json"
+    if rng.is_file():
+        _set_rng_state(json.loads(rng.read_text()), world.device)
+
+
+def _state(pairs: Mapping[str, Pair]) -> dict[str, dict[str, object]]:
+    state = {}
+    for name, (model, optimizer) in pairs.items():
+        weights, moments = get_state_dict(model, optimizer)
+        state[name] = {"model": weights, "optimizer": moments}
+    return state
+
+
+def _rng_state(device: torch.device) -> dict[str, object]:
+    """The random states that people's reward functions may use; the trainer itself derives its seeds from the step."""
+    name, keys, *rest = np.random.get_state()
+    cuda = torch.cuda.get_rng_state(device).tolist() if device.type == "cuda" else None
+    return {
+        "python": random.getstate(),
+        "numpy": [name, np.asarray(keys).tolist(), *rest],
+        "torch": torch.get_rng_state().tolist(),
+        "cuda": cuda,
+    }
+
+
+def _set_rng_state(state: dict[str, list[object]], device: torch.device) -> None:
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
+    torch.set_rng_state(torch.tensor(state["torch"], dtype=torch.uint8))
+    if device.type == "cuda" and state["cuda"] is not None:
+        torch.cuda.set_rng_state(torch.tensor(state["cuda"], dtype=torch.uint8), device)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,42 @@
+"""Forward passes over prompt and response, read at the response tokens."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from trainer.algorithms import token_entropy, token_logprobs
+from trainer.loop.experience import position_ids
+
+
+def response_logprobs(
+    model: torch.nn.Module, tokens: Tensor, attention_mask: Tensor, length: int, temperature: float, *, entropy: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Log-probabilities of the last `length` tokens, and the entropy there when asked.
+
+    Args:
+        model: A causal language model.
+        tokens: `[batch, prompt + length]`.
+        attention_mask: Same shape.
+        length: Places of the response.
+        temperature: The sampling temperature.
+        entropy: Compute the entropy too.
+
+    Returns:
+        `[batch, length]` each (nats).
+    """
+    logits = model(
+        input_ids=tokens,
+        attention_mask=attention_mask,
+        position_ids=position_ids(attention_mask),
+        use_cache=False,
+        logits_to_keep=length + 1,
+    ).logits[:, :-1]  # the logits at a place belong to the next token
+    logprobs = token_logprobs(logits, tokens[:, -length:], temperature=temperature)
+    return logprobs, token_entropy(logits, temperature=temperature) if entropy else None
+
+
+def response_values(critic: torch.nn.Module, tokens: Tensor, attention_mask: Tensor, length: int) -> Tensor:
+    """Values of the states before each of the last `length` tokens and after the last, `[batch, length + 1]`."""
+    values: Tensor = critic(tokens, attention_mask, position_ids(attention_mask))
+    return values[:, -(length + 1) :].squeeze(-1).float()

@@ -1,0 +1,109 @@
+"""What a step says about itself: metrics, and lines on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from trainer.algorithms import explained_variance, kl_k1, kl_k3, masked_mean
+from trainer.console import say
+from trainer.loop.experience import Experience, Targets
+from trainer.loop.perf import num_parameters, peak_flops, peak_memory_gb
+from trainer.loop.run import Run
+from trainer.loop.update import UpdateStats
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timing:
+    """Durations of a step (seconds).
+
+    Attributes:
+        rollout_s: Weight sync and sampling.
+        update_s: PPO epochs.
+        step_s: All of it, without the evaluation.
+    """
+
+    rollout_s: float
+    update_s: float
+    step_s: float
+
+
+def step_metrics(
+    run: Run, experience: Experience, targets: Targets, stats: UpdateStats, timing: Timing
+) -> dict[str, float]:
+    """The metrics of a training step over all ranks, without the evaluation's."""
+    mask, scores = experience.response_mask, experience.scores
+    lengths = mask.sum(dim=1).float()
+    old = experience.old_logprobs
+    tensors = {
+        "reward/mean": scores.mean(),
+        "reward/std": scores.std(correction=0),
+        "reward/max": scores.max(),
+        "kl/actor_ref": masked_mean(kl_k1(old, experience.ref_logprobs), mask),
+        "kl/rollout_actor": masked_mean(kl_k3(experience.rollout_logprobs, old), mask),
+        "actor/entropy": masked_mean(experience.entropy, mask),
+        "critic/explained_variance": explained_variance(experience.values[:, :-1], targets.returns, targets.mask),
+        "response/length_mean": lengths.mean(),
+        "response/truncated_fraction": experience.truncated.float().mean(),
+    }
+    tokens = int(experience.attention_mask.sum())
+    return {name: float(value) for name, value in tensors.items()} | {
+        "kl/old_new": _mean(stats.kl_old_new),
+        "actor/loss": _mean(stats.actor_loss),
+        "actor/clip_fraction": _mean(stats.actor_clip_fraction),
+        "actor/grad_norm": _mean(stats.actor_grad_norm),
+        "critic/loss": _mean(stats.critic_loss),
+        "critic/clip_fraction": _mean(stats.critic_clip_fraction),
+        "critic/grad_norm": _mean(stats.critic_grad_norm),
+        "perf/tokens_per_s": tokens / timing.step_s,
+        "perf/step_s": timing.step_s,
+        "perf/rollout_s": timing.rollout_s,
+        "perf/update_s": timing.update_s,
+        "perf/peak_memory_gb": peak_memory_gb(run.world.device),
+        "perf/mfu": _flops(run, tokens) / timing.step_s / (_peak(run) * run.world.size),
+    }
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _flops(run: Run, tokens: int) -> float:
+    """FLOPs of a step by the usual count: 2 per parameter and token forward, 4 backward (attention left out)."""
+    actor, critic = num_parameters(run.actor), num_parameters(run.critic)
+    forward = 2 * tokens * (3 * actor + critic)  # sampling, old and reference log-probabilities; values
+    updates = 6 * tokens * (actor + critic) * run.config.trainer.ppo_epochs
+    return float(forward + updates)
+
+
+def _peak(run: Run) -> float:
+    dtype = torch.bfloat16 if run.config.model.dtype == "bfloat16" else torch.float32
+    return peak_flops(run.world.device, dtype)
+
+
+def show_progress(run: Run, step: int, metrics: Mapping[str, float]) -> None:
+    """A line on stderr every `system.logging.progress_freq` steps."""
+    every = run.config.system.logging.progress_freq
+    if not (run.world.is_main and every and (step % every == 0 or step == run.last_step)):
+        return
+    shown = {
+        "reward": metrics["reward/mean"],
+        "eval": metrics.get("eval/reward"),
+        "kl": metrics["kl/actor_ref"],
+        "entropy": metrics["actor/entropy"],
+        "length": metrics["response/length_mean"],
+        "s": metrics["perf/step_s"],
+    }
+    text = "  ".join(f"{name} {value:.4f}" for name, value in shown.items() if value is not None)
+    say(f"step {step}/{run.last_step}  {text}")
+
+
+def show_debug(run: Run, step: int, metrics: Mapping[str, float]) -> None:
+    """Memory and gradient norms on stderr when `debug` is on."""
+    if not (run.world.is_main and run.config.debug):
+        return
+    names = ("perf/peak_memory_gb", "actor/grad_norm", "critic/grad_norm", "actor/loss", "critic/loss")
+    text = "  ".join(f"{name} {metrics[name]:.6g}" for name in names)
+    say(f"debug {step}  {text}")

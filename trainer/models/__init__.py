@@ -1,0 +1,8 @@
+"""Networks: the actor and its copies, the critic, and the weights they start from."""
+
+from __future__ import annotations
+
+from trainer.models.build import Networks, build_networks, initial_weights
+from trainer.models.critic import Critic
+
+__all__ = ["Critic", "Networks", "build_networks", "initial_weights"]

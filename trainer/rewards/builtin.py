@@ -1,0 +1,27 @@
+"""Rewards that compare a response with the expected one."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+_END = "\n"  # stands for the end of a response; no task uses the character
+
+
+def prefix_match(prompt: str, response: str, ground_truth: str) -> float:
+    """The share of the expected answer that comes right before the first mistake.
+
+    The end counts as one more character, so stopping too early or going on too long costs.
+
+    Returns:
+        0 to 1; 1 for exactly the expected answer.
+    """
+    del prompt
+    wanted = ground_truth + _END
+    pairs = zip(response + _END, wanted, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) / len(wanted)
+
+
+def exact_match(prompt: str, response: str, ground_truth: str) -> float:
+    """1 for exactly the expected answer, else 0."""
+    del prompt
+    return float(response == ground_truth)
