@@ -17,6 +17,7 @@ REQUIRED: dict[str, str] = {
     "httpx2": "2.16",
     "hydra-core": "1.3.8",
     "mlflow": "3.17",
+    "nvidia-ml-py": "13",
     "omegaconf": "2.3",
     "optuna": "5.0",
     "optuna-dashboard": "0.21",
