@@ -90,7 +90,7 @@ def test_numbers_that_were_not_finite_are_nan_again_where_a_number_must_be(clien
     assert trial.metrics["actor/loss"] is None
 
 
-@pytest.mark.parametrize("kind", subclasses(AutotuneError))
+@pytest.mark.parametrize("kind", [kind for kind in subclasses(AutotuneError) if kind.__module__ == "autotune.errors"])
 def test_every_error_arrives_as_the_class_that_was_raised(client, service, kind):
     problem = Problem(message="bad", hint="good", path="a.b", file="f.yaml", line=3, column=4)
 
@@ -281,3 +281,74 @@ def test_the_sdk_does_not_bring_the_house_with_it():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def event(number, kind="trial.state", **data):
+    return EventView(id=number, at=1.0, kind=kind, text="x", trial=None, data=data)
+
+
+def test_events_are_followed_over_a_real_connection_until_the_job_ends(service, tmp_path):
+    service.add(make_job(state="running"))
+    record = service.events_of["demo-1"]
+    record += [event(1), event(2)]
+    app = create_app(service, Settings(home=tmp_path))
+    app.state.feed.look_s = 0.01
+    with served(app) as url, Client(url) as client:
+        seen = []
+        for each in client.stream_events("demo-1", after=1):
+            seen.append(each)
+            if each.id == 2:
+                record += [event(3), event(4, "job.state", to="completed")]
+    assert seen == record[1:]
+
+
+def test_following_works_inside_this_process_for_a_job_that_has_ended(client, service):
+    service.add(finished_job())
+    service.events_of["demo-1"] = [event(1), event(2, numbers={"a": nan})]
+    assert [each.id for each in client.stream_events("demo-1")] == [1, 2]
+
+
+def test_following_an_unknown_job_says_so_at_once(client):
+    with pytest.raises(NotFoundError, match="demo-9"):
+        next(client.stream_events("demo-9"))
+
+
+class Broken(httpx2.SyncByteStream):
+    """A body that breaks off after what it was given."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __iter__(self):
+        yield self.text.encode()
+        raise httpx2.ReadError("connection reset")
+
+
+def message(number):
+    return f'id: {number}\ndata: {{"id":{number},"at":1.0,"kind":"k","text":"x","trial":null,"data":{{}}}}\n\n'
+
+
+def test_a_broken_stream_goes_on_where_it_broke():
+    positions = []
+    bodies = ["retry: 2000\n\n" + message(1) + message(2) + "id: 3\nda", None, message(3), "event: end\ndata: {}\n\n"]
+
+    def answer(request):
+        positions.append(request.headers["last-event-id"])
+        body = bodies.pop(0)
+        if body is None:
+            raise httpx2.ConnectError("refused")
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Broken(body))
+
+    assert [each.id for each in mocked(answer, clock=ManualClock()).stream_events("demo-1")] == [1, 2, 3]
+    assert positions == ["0", "2", "2", "3"]
+
+
+def test_following_gives_up_when_the_service_stays_away_too_long():
+    clock = ManualClock()
+
+    def answer(request):
+        return httpx2.Response(502)
+
+    with pytest.raises(UnreachableError):
+        next(mocked(answer, clock=clock).stream_events("demo-1", patience=30))
+    assert 30 <= clock.now() <= 32

@@ -22,7 +22,7 @@ SOURCE = textwrap.dedent("""
     description: Two parameters of a tiny model
     trainer: {overrides: {data: digits, model: tiny}}
     search:
-      lr: {float: [1e-4, 1e-3], log: true}
+      lr: {float: [1e-5, 1e-3], log: true}
       ppo_epochs: {int: [1, 4]}
     objective: {metric: eval/reward}
     constraints: ["kl/actor_ref <= 0.3"]
