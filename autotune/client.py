@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8765"
 
+_RECONNECT_S = 1.0
+
 _T = TypeVar("_T")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _BY_STATUS: Mapping[int, type[AutotuneError]] = {
@@ -203,6 +205,53 @@ class Client:
         """The job's record, oldest first, beginning after the event ``after``."""
         return self._many(EventView, self._get(f"{_path(job)}/events", {"after": after, "limit": limit}).json())
 
+    def stream_events(self, job: str, *, after: int = 0, patience: float = 60.0) -> Iterator[EventView]:
+        """Follows the job's record from the event ``after`` on, as it is written, until the job has ended.
+
+        A broken connection is taken up again where it broke: no event is missed and none comes twice.
+
+        Args:
+            job: The job's id.
+            after: Id of the last event already known; 0 = from the beginning.
+            patience: Seconds for which the service may be away.
+
+        Raises:
+            NotFoundError: If there is no such job.
+            UnreachableError: If the service stays away longer than ``patience``; the job may go on.
+        """
+        away_since: float | None = None
+        while True:
+            try:
+                for message in self._messages(f"{_path(job)}/events", after):
+                    away_since = None
+                    if message.event == "end":
+                        return
+                    if message.data:
+                        event = self._many(EventView, [message.json()])[0]
+                        yield event
+                        after = event.id
+            except UnreachableError:
+                now = self._clock.now()
+                away_since = now if away_since is None else away_since
+                if now - away_since >= patience:
+                    raise
+            self._clock.sleep(_RECONNECT_S)
+
+    def _messages(self, path: str, after: int) -> Iterator[httpx2.ServerSentEvent]:
+        import httpx2
+
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
+        # The service sends a comment every 15 s: three of them missing is a dead line.
+        wait = httpx2.Timeout(self._timeout, read=max(self._timeout, 45.0))
+        try:
+            with self._http.stream("GET", path, headers=headers, timeout=wait) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    raise _error_of(answer)
+                yield from httpx2.EventSource(answer)
+        except httpx2.TransportError as error:
+            raise self._unreachable(error) from error
+
     def logs(self, job: str, *, trial: int | None = None, tail: int = 200) -> str:
         """The end of the driver's log, or of a trial's."""
         return self._get(f"{_path(job)}/logs", {"trial": trial, "tail": tail}).text
@@ -286,13 +335,16 @@ class Client:
                 hint="Is the machine overloaded? Look at the service's log.",
             ) from error
         except httpx2.TransportError as error:
-            raise UnreachableError(
-                f"the service at {self.base_url} cannot be reached: {error}.",
-                hint="Start it with `autotune serve`, or unset AUTOTUNE_URL to run embedded.",
-            ) from error
+            raise self._unreachable(error) from error
         if not answer.is_success:
             raise _error_of(answer)
         return answer
+
+    def _unreachable(self, error: httpx2.TransportError) -> UnreachableError:
+        return UnreachableError(
+            f"the service at {self.base_url} cannot be reached: {error}.",
+            hint="Start it with `autotune serve`, or unset AUTOTUNE_URL to run embedded.",
+        )
 
     def _one(self, kind: type[_T], answer: httpx2.Response) -> _T:
         return _adapter(kind).validate_python(self._json(answer))

@@ -198,6 +198,9 @@ class FakeService:
         self.store[job_id] = replace(self.store[job_id], **changes)
         return self.store[job_id]
 
+    def document(self, job_id: str) -> dict[str, object]:
+        return {"name": self.job(job_id).name}
+
     def plan(self, source: str, file: str) -> PlanView:
         return make_plan(self._name(source, file))
 

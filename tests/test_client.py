@@ -2,6 +2,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from math import isnan, nan
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -352,3 +353,18 @@ def test_following_gives_up_when_the_service_stays_away_too_long():
     with pytest.raises(UnreachableError):
         next(mocked(answer, clock=clock).stream_events("demo-1", patience=30))
     assert 30 <= clock.now() <= 32
+
+
+def test_what_the_documentation_tells_programs_to_do_works(service, tmp_path, capsys):
+    import re
+
+    page = (Path(__file__).parents[1] / "docs/how-to/watch-and-monitor.md").read_text(encoding="utf-8")
+    [snippet] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    [address] = re.findall(r"curl -N -H 'Accept: text/event-stream' http://127.0.0.1:8765(\S+)", page)
+    service.add(replace(finished_job(), id="quickstart-1"))
+    service.events_of["quickstart-1"] = [event(1), event(2)]
+    with served(create_app(service, Settings(home=tmp_path))) as url:
+        exec(compile(snippet.replace("http://127.0.0.1:8765", url), "watch-and-monitor.md", "exec"), {})  # noqa: S102
+        answer = httpx2.get(url + address, headers={"Accept": "text/event-stream"}, trust_env=False)
+    assert capsys.readouterr().out.splitlines() == ["1 trial.state x", "2 trial.state x"]
+    assert answer.text.count("\ndata: ") == 3

@@ -11,8 +11,11 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
 from autotune import __version__
-from autotune.api import health, home, jobs, results
+from autotune.api import health, jobs, metrics, results, web
 from autotune.api.dashboard import Dashboard
+from autotune.api.feed import Feed
+from autotune.api.latency import Latency, MeasureLatency
+from autotune.api.metrics import Exposition
 from autotune.api.middleware import BodyLimit, LoopbackGuard, RequestIdentity
 from autotune.api.port import ServicePort
 from autotune.api.problems import ProblemDetails, install_handlers
@@ -51,12 +54,16 @@ def create_app(
     )
     app.state.service = service
     app.state.settings = settings
+    app.state.feed = Feed(service)
+    latency = Latency()
+    app.state.exposition = Exposition(service, latency)
     install_handlers(app)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit)
     app.add_middleware(LoopbackGuard)
     app.add_middleware(RequestIdentity)
-    for router in (jobs.router, results.router, health.router, home.router):
+    app.add_middleware(MeasureLatency, latency=latency)
+    for router in (jobs.router, results.router, health.router, metrics.router, web.router):
         app.include_router(router)
     app.router.default = Dashboard(dashboard_storage_url)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

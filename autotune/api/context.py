@@ -8,6 +8,7 @@ from typing import Annotated, cast
 from fastapi import Depends, Header, Path, Query, Request
 from starlette.exceptions import HTTPException
 
+from autotune.api.feed import Feed
 from autotune.api.port import ServicePort
 from autotune.errors import UsageError
 from autotune.views import JobView, TrialView
@@ -57,6 +58,11 @@ def service_of(request: Request) -> ServicePort:
     return cast(ServicePort, request.app.state.service)
 
 
+def feed_of(request: Request) -> Feed:
+    """The news that everybody who follows a job shares."""
+    return cast(Feed, request.app.state.feed)
+
+
 async def space_source(
     request: Request,
     file: Annotated[str, Query(max_length=1024, description="The file's name, for messages with line numbers.")] = "",
@@ -85,6 +91,7 @@ async def space_source(
 
 
 Service = Annotated[ServicePort, Depends(service_of)]
+News = Annotated[Feed, Depends(feed_of)]
 Source = Annotated[SpaceSource, Depends(space_source)]
 JobId = Annotated[str, Path(description="The job's id, for example quickstart-1.", max_length=200)]
 Limit = Annotated[int, Query(ge=1, le=500, description="Largest number of items.")]

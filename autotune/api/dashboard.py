@@ -44,7 +44,7 @@ class Dashboard:
             await send({"type": "websocket.close", "code": 1000})
             return
         path: str = scope["path"]
-        if path not in _PAGES and not path.startswith(_FOLDERS):
+        if not is_dashboard(path):
             raise HTTPException(404)
         if self._storage_url is None:
             raise NotFoundError("Optuna Dashboard is not served here.", hint="Start the service with: autotune serve")
@@ -65,6 +65,11 @@ class Dashboard:
 
                 self._app = WSGIMiddleware(_errors_to_stderr(wsgi(storage_url)), workers=4)
             return self._app
+
+
+def is_dashboard(path: str) -> bool:
+    """Whether a path is the dashboard's, when no route of ours takes it."""
+    return path in _PAGES or path.startswith(_FOLDERS)
 
 
 def _errors_to_stderr(app: WSGIApplication) -> WSGIApplication:

@@ -79,6 +79,14 @@ class ServicePort(Protocol):
         """The last ``tail`` lines of the driver's log or of a trial's newest attempt."""
         ...
 
+    def document(self, job_id: str) -> Mapping[str, object]:
+        """The space of a job as plain JSON, as it was resolved when it was submitted.
+
+        Raises:
+            NotFoundError: If there is no such job.
+        """
+        ...
+
     def cancel(self, job_id: str) -> JobView:
         """Ends the job's running trials after a checkpoint and starts no more."""
         ...

@@ -1,14 +1,16 @@
-"""Routes of what a job has found: trials, curves, the best configuration, events, logs and the report."""
+"""Routes of what a job is and has found: space, trials, curves, the best configuration, events, logs, the report."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.responses import FileResponse, PlainTextResponse
+from fastapi.sse import EventSourceResponse
 
-from autotune.api.context import Cursor, JobId, Limit, Service, TrialPage
+from autotune.api.context import Cursor, JobId, Limit, News, Service, TrialPage
 from autotune.api.problems import documented
+from autotune.api.stream import MAX_EVENT_ID, MEDIA_TYPE, position, stream_response, wants_stream
 from autotune.states import TrialState
 from autotune.views import BestView, CurveView, EventView, TrialView
 
@@ -19,6 +21,13 @@ REPORT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:; worker-src blob:"
 )
+
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Events, oldest first: a list, or a stream that ends with the job",
+        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+    }
+}
 
 Number = Annotated[int, Path(ge=0, description="The trial's number within its job.")]
 
@@ -54,21 +63,45 @@ def get_curves(
     return service.curves(job_id, metric or [], trial, max_points)
 
 
+@router.get("/space", operation_id="getSpace", responses=documented(404))
+def get_space(service: Service, job_id: JobId) -> dict[str, Any]:
+    """Shows the job's space file as it was resolved at submission: what `extends` named is in it."""
+    return dict(service.document(job_id))
+
+
 @router.get("/best", operation_id="getBest", responses=documented(404, 409))
 def get_best(service: Service, job_id: JobId) -> BestView:
     """Shows the best configuration with its evidence."""
     return service.best(job_id)
 
 
-@router.get("/events", operation_id="listEvents", responses=documented(400, 404))
+@router.get(
+    "/events",
+    operation_id="listEvents",
+    response_model=list[EventView],
+    responses={**_STREAM, **documented(400, 404)},
+)
 def list_events(
+    request: Request,
     service: Service,
+    feed: News,
     job_id: JobId,
-    after: Annotated[int, Query(ge=0, description="Only events with a greater id.")] = 0,
+    after: Annotated[int, Query(ge=0, le=MAX_EVENT_ID, description="Only events with a greater id.")] = 0,
     limit: Limit = 100,
-) -> list[EventView]:
-    """Lists the job's record, oldest first."""
-    return service.events(job_id, after, limit)
+    last_event_id: Annotated[
+        str | None, Header(max_length=1024, description="Streams only: the last id received; wins over `after`.")
+    ] = None,
+) -> list[EventView] | EventSourceResponse:
+    """Lists the job's record, oldest first; follows it with `Accept: text/event-stream`.
+
+    A stream sends one message for each event (`id` = the event's id, `data` = the event), a comment at least every
+    15 seconds, and at last, when the job has ended and everything is sent, a message of the type `end` whose data
+    is `{"state": ...}`. After a broken connection go on with the header `Last-Event-ID`.
+    """
+    if not wants_stream(request.headers.get("accept", "")):
+        return service.events(job_id, after, limit)
+    seen = position(last_event_id, after)
+    return stream_response(feed, job_id, seen, service.job(job_id).state)
 
 
 @router.get(

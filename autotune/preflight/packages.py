@@ -22,6 +22,7 @@ REQUIRED: dict[str, str] = {
     "optuna": "5.0",
     "optuna-dashboard": "0.21",
     "plotly": "6.9",
+    "prometheus-client": "0.22",
     "pydantic": "2.14",
     "pydantic-settings": "2.16",
     "pyyaml": "6.0",

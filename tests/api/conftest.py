@@ -6,11 +6,12 @@ from starlette.testclient import TestClient
 from autotune.api import create_app
 from autotune.settings import Settings
 from tests.fakes import FakeService, finished_job, finished_trials
+from tests.web.support import WebService
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> FakeService:
-    return FakeService(tmp_path)
+    return WebService(tmp_path)
 
 
 @pytest.fixture
