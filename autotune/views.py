@@ -113,6 +113,25 @@ class CurveView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FinalistView:
+    """One of the best configurations after its runs with fresh seeds.
+
+    Attributes:
+        trial: Number of the trial that made it a finalist; that run itself does not count.
+        values: Objectives of the fresh runs that completed within the constraints.
+        lost: Fresh runs that ended otherwise.
+        mean: Mean of the values.
+        half: Half of the mean's 95 % confidence interval, for two values or more.
+    """
+
+    trial: int
+    values: list[float]
+    lost: int
+    mean: float | None
+    half: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BestView:
     """The answer of a job: the best configuration with its evidence.
 
@@ -122,6 +141,8 @@ class BestView:
         checkpoint: Directory of the trial's last checkpoint, when it exists.
         default: The trial of the default configuration, for comparison.
         improvement: Best minus default objective in the good direction; ``None`` without a completed default.
+        finalists: The best configurations after their runs with fresh seeds, the winner first.
+        finding: What these runs say about the winner's lead, in words; empty without finalists.
     """
 
     job: str
@@ -132,6 +153,8 @@ class BestView:
     checkpoint: str | None
     default: TrialView | None
     improvement: float | None
+    finalists: list[FinalistView] = field(default_factory=list)
+    finding: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

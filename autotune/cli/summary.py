@@ -111,6 +111,8 @@ def _print_winner(summary: Summary) -> None:
         elif best.improvement is not None:
             against += f", {'better' if best.improvement > 0 else 'worse'} by {number(abs(best.improvement))}"
     data(f"Winner: trial {best.trial.number}, {metric} {number(best.trial.value)} ({against})")
+    if best.finding:
+        data(f"  {best.finding}")
     defaults = best.default.params if best.default is not None else {}
     width = max((len(path) for path in best.trial.params), default=0)
     for path, value in best.trial.params.items():

@@ -18,7 +18,7 @@ from autotune.errors import StaleAttemptError
 from autotune.execution.metrics_tail import CheckpointLine, Line, StepLine
 from autotune.execution.ports import Coordinator
 from autotune.execution.worker import HEARTBEAT_S, Report
-from autotune.search.types import Done, EndKind, Launch, NextTrial, Outcome, Stop, Verdict, Wait
+from autotune.search.types import Done, EndKind, Launch, NextTrial, Outcome, Pause, Stop, Verdict, Wait
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ class Dispatcher:
             logger.warning("trial %d, attempt %d: metrics.jsonl: %s", attempt.trial, attempt.number, line.text)
 
     def _obey(self, held: _Held, verdict: Verdict) -> None:
-        held.ending = held.ending or isinstance(verdict, Stop)
+        held.ending = held.ending or isinstance(verdict, Pause | Stop)
 
     def _end(self, key: str, held: _Held, outcome: Outcome) -> None:
         del self._held[key]

@@ -10,8 +10,9 @@ from autotune.search.types import Attempt, Metrics, NextTrial, Outcome, Verdict
 class Coordinator(Protocol):
     """Decides what runs; called from one thread only.
 
-    After ``Stop`` the process ends in its own time, so ``on_metrics`` and ``on_checkpoint`` may still be called for
-    the steps it finishes; their verdicts are ignored. ``on_end`` follows once no process is left.
+    After ``Stop`` or ``Pause`` the process writes a checkpoint and ends in its own time, so ``on_metrics`` and
+    ``on_checkpoint`` may still be called for the steps it finishes; their verdicts are ignored. ``on_end`` follows
+    once no process is left.
     """
 
     def next_trial(self, now: float) -> NextTrial:

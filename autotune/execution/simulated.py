@@ -18,6 +18,7 @@ from autotune.search.types import (
     Launch,
     Metrics,
     Outcome,
+    Pause,
     Stop,
 )
 from autotune.spec.values import FlatConfig
@@ -48,7 +49,7 @@ class SimulatedEvent:
     """
 
     at: float
-    kind: Literal["launch", "step", "stop", "end"]
+    kind: Literal["launch", "step", "pause", "stop", "end"]
     attempt: Attempt
     step: int = 0
     detail: str = ""
@@ -191,8 +192,8 @@ class _Simulation:
         now = self.clock.now()
         self._note("step", worker)
         verdict = self.coordinator.on_metrics(worker.attempt, worker.step, metrics, now - worker.started_at, now)
-        if isinstance(verdict, Stop):
-            self._note("stop", worker, verdict.reason.text)
+        if isinstance(verdict, Pause | Stop):
+            self._note("pause" if isinstance(verdict, Pause) else "stop", worker, verdict.reason.text)
             self._end(worker, EndKind.STOPPED)
         else:
             self._schedule(worker)
@@ -205,7 +206,7 @@ class _Simulation:
         outcome = Outcome(kind=kind, last_step=worker.step, cost_s=cost_s, message=message)
         self.coordinator.on_end(worker.attempt, outcome, now)
 
-    def _note(self, kind: Literal["launch", "step", "stop", "end"], worker: _Worker, detail: str = "") -> None:
+    def _note(self, kind: Literal["launch", "step", "pause", "stop", "end"], worker: _Worker, detail: str = "") -> None:
         self.events.append(
             SimulatedEvent(at=self.clock.now(), kind=kind, attempt=worker.attempt, step=worker.step, detail=detail)
         )

@@ -23,7 +23,7 @@ from autotune.reports.facts import (
     why,
 )
 from autotune.reports.figures import Figure, curve_figure, parallel_figure
-from autotune.views import TrialView
+from autotune.views import BestView, TrialView
 
 _EVENTS = 300
 _STYLE = """
@@ -134,10 +134,26 @@ def _best(material: Material) -> str:
     )
     checkpoint = f"<p>Checkpoint: <code>{escape(best.checkpoint)}</code></p>" if best.checkpoint else ""
     return (
-        "<h2>Best configuration</h2>"
+        f"<h2>Best configuration</h2>{_finalists(best)}"
         f"<table><tr><th>parameter</th><th>trial {best.trial.number}</th><th>default</th></tr>{rows}</table>"
         f"<p>As Hydra overrides, with everything that differs from the configuration:</p>"
         f"<pre>{escape(chr(10).join(best.overrides))}</pre>{checkpoint}"
+    )
+
+
+def _finalists(best: BestView) -> str:
+    """The runs with fresh seeds and what they say; nothing where there were none."""
+    if not best.finalists:
+        return ""
+    rows = "".join(
+        f"<tr><td class=n>{one.trial}</td><td class=n>{number(one.mean)}</td>"
+        f"<td class=n>{'' if one.half is None else '&plusmn; ' + number(one.half)}</td>"
+        f"<td>{', '.join(number(value) for value in one.values)}</td><td class=n>{one.lost}</td></tr>"
+        for one in best.finalists
+    )
+    return (
+        f"<p>{escape(best.finding)}</p><table><tr><th class=n>finalist</th><th class=n>mean</th>"
+        f"<th class=n>95 % interval</th><th>fresh seeds</th><th class=n>lost</th></tr>{rows}</table>"
     )
 
 

@@ -27,7 +27,8 @@ def render_markdown(material: Material) -> str:
     lines = [f"# {_text(job.id)}", "", _text(verdict(material)), ""]
     if material.best is not None:
         rows = [[f"`{row.path}`", row.best, row.default] for row in differences(material.best)]
-        lines += ["## Best configuration", "", *_table(["parameter", "best", "default"], rows), ""]
+        finding = [material.best.finding, ""] if material.best.finding else []
+        lines += ["## Best configuration", "", *finding, *_table(["parameter", "best", "default"], rows), ""]
         lines += ["```text", *(_code(line) for line in material.best.overrides), "```", ""]
     trials = [
         [

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 
-from autotune.errors import Problem, StaleAttemptError
+from autotune.errors import InvalidSpaceError, Problem, StaleAttemptError
 from autotune.search.book import Book
+from autotune.search.closing import Closing, closing_reason
+from autotune.search.curves import Curve
+from autotune.search.finalists import fresh_runs, is_finalist, source_of
 from autotune.search.proposer import Proposer
-from autotune.search.pruners import Sight, build_pruners
-from autotune.search.ranking import best_of
+from autotune.search.pruners import Others, Promoter, Sight, Study, build_pruners
+from autotune.search.purse import Purse
+from autotune.search.ranking import best_of, ranked
+from autotune.search.records import end_text, event
+from autotune.search.roster import Roster
 from autotune.search.types import (
     INFEASIBLE_KINDS,
     Attempt,
@@ -26,6 +31,7 @@ from autotune.search.types import (
     Metrics,
     NextTrial,
     Outcome,
+    Pause,
     Point,
     Reason,
     Stop,
@@ -33,21 +39,14 @@ from autotune.search.types import (
     Verdict,
     Wait,
 )
-from autotune.search.verdicts import failed, finished, state_for, stopped
+from autotune.search.verdicts import failed, finished, paused, stopped, unpromoted
 from autotune.spec.types import Space
-from autotune.spec.values import FlatConfig, JsonValue
+from autotune.spec.values import FlatConfig
 from autotune.states import TrialState, check_trial_transition
 
+__all__ = ["Closing", "Coordinator"]
+
 Check = Callable[[FlatConfig], Sequence[Problem]]
-
-
-class Closing(StrEnum):
-    """Why a study starts nothing more and ends what runs."""
-
-    CANCELLED = "cancelled"
-    INTERRUPTED = "interrupted"
-    """The driver must go; the trials continue from their checkpoints under another one."""
-    WALL_CLOCK = "wall clock"
 
 
 class Coordinator:
@@ -61,6 +60,10 @@ class Coordinator:
         total_steps: Training steps of a full trial.
         deadline: Epoch seconds after which the wall-clock budget is spent; ``None`` = never.
         check: Finds what is wrong with a complete configuration before it costs anything.
+        seed_path: The configuration's own path for the seed, which the finalists' fresh runs change.
+
+    Raises:
+        InvalidSpaceError: If a pruner cannot be built, or there are to be finalists and nothing says where the seed is.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Coordinator:
         total_steps: int,
         deadline: float | None = None,
         check: Check = lambda _: (),
+        seed_path: str | None = None,
     ) -> None:
         self._space = space
         self._base = base
@@ -81,14 +85,24 @@ class Coordinator:
         self._total_steps = total_steps
         self._deadline = deadline
         self._check = check
+        if space.finalists is not None and seed_path is None:
+            raise InvalidSpaceError(
+                "`finalists` needs fresh seeds, but the trainer does not say where its seed is.",
+                hint="Remove `finalists` from the space file.",
+            )
+        self._seed_path = seed_path or ""
         self._proposer = Proposer(space, base)
         self._pruners = build_pruners(space.prune)
+        self._promoters = [p for p in self._pruners if isinstance(p, Promoter) and p.pauses]
         self._closing: Closing | None = None
         history = book.load()
-        self._trials: dict[int, Trial] = {trial.number: trial for trial in history.trials}
-        self._curves: dict[int, list[Point]] = {number: list(points) for number, points in history.curves.items()}
+        self._trials = Roster(history.trials)
+        self._purse = Purse(space, total_steps)
+        self._finals = any(is_finalist(trial) for trial in history.trials)
+        self._curves: dict[int, Curve] = {number: Curve(points) for number, points in history.curves.items()}
         self._cost_before: dict[int, float] = {}  # of the trial, when its present attempt started
         self._reported: dict[str, int] = {}  # token of an attempt -> the last step it reported
+        self._live: set[str] = set()  # tokens of the attempts whose process may still be there
         self._ended: set[str] = set()  # tokens of the attempts whose end has been counted
 
     @property
@@ -107,16 +121,14 @@ class Coordinator:
 
     def recover(self, now: float) -> None:
         """Queues the trials that a driver left running when it died; they go on from their last checkpoint."""
-        for trial in list(self._trials.values()):
-            if trial.state is TrialState.RUNNING:
-                self._move(trial, TrialState.QUEUED, now, f"trial {trial.number} was interrupted and is queued again")
+        for trial in self._trials.having(TrialState.RUNNING):
+            self._move(trial, TrialState.QUEUED, now, f"trial {trial.number} was interrupted and is queued again")
 
     def reopen(self, now: float) -> None:
         """Queues the trials that were cancelled or failed, for a job that a person resumes."""
-        for trial in list(self._trials.values()):
-            if trial.state in (TrialState.CANCELLED, TrialState.FAILED):
-                fresh = replace(trial, error_kind=None, error_message="", error_hint="", reason=None, ended_at=None)
-                self._move(trial, TrialState.QUEUED, now, f"trial {trial.number} is queued again", becomes=fresh)
+        for trial in self._trials.having(TrialState.CANCELLED, TrialState.FAILED):
+            fresh = replace(trial, error_kind=None, error_message="", error_hint="", reason=None, ended_at=None)
+            self._move(trial, TrialState.QUEUED, now, f"trial {trial.number} is queued again", becomes=fresh)
 
     def best(self) -> Trial | None:
         """The best completed trial whose constraints hold; the earlier one of equals."""
@@ -133,21 +145,25 @@ class Coordinator:
             InvalidSpaceError: If no configuration meets the space's ``require`` conditions.
         """
         self._look_at_the_clock(now)
-        running = sum(trial.state is TrialState.RUNNING for trial in self._trials.values())
+        running = self._trials.count(TrialState.RUNNING)
         if self._closing is not None:
-            return Wait() if running else Done()
+            return Wait() if running else self._done(now)
         if running >= self._space.budget.parallel:
             return Wait()
-        for trial in sorted(self._trials.values(), key=lambda trial: trial.number):
-            if trial.state is TrialState.QUEUED:
-                return self._launch(trial, now)
-        while len(self._trials) < self._space.budget.trials:
+        trial = next(iter(self._trials.having(TrialState.QUEUED)), None) or self._promotion()
+        if trial is not None and self._covers(trial):
+            return self._launch(trial, now)
+        while self._may_propose():
             trial = self._propose(now)
             problems = self._check(trial.config)
             if not problems:
                 return self._launch(trial, now)
             self._reject(trial, problems, now)
-        return Wait() if running else Done()
+        # A paused trial can be launched again once its last process has ended.
+        ending = any(t.attempt and t.attempt.token in self._live for t in self._trials.having(TrialState.PAUSED))
+        if running or ending:
+            return Wait()
+        return self.next_trial(now) if self._call_finalists(now) else self._done(now)
 
     def on_metrics(self, attempt: Attempt, step: int, metrics: Metrics, cost_s: float, now: float) -> Verdict:
         """Takes one step of a trial's curves and says whether the trial goes on.
@@ -165,27 +181,28 @@ class Coordinator:
             StaleAttemptError: If the trial has a newer attempt, or none with this token.
         """
         trial = self._current(attempt)
-        if trial.state is not TrialState.RUNNING:
+        if trial.state not in (TrialState.RUNNING, TrialState.PAUSED):
             return Stop(reason=trial.reason or self._closing_reason())
-        curve = self._curves.setdefault(trial.number, [])
         if step <= self._reported.get(attempt.token, -1):
-            return Continue()
-        kept = [point for point in curve if point.step < step]
+            return self.on_heartbeat(attempt, cost_s, now)
         point = Point(step=step, time=now, metrics=dict(metrics))
-        trial = replace(trial, last_step=step, cost_s=self._cost_before[trial.number] + cost_s)
-        reason = self._judge(trial, [*kept, point])
+        curve = self._curves.get(trial.number, Curve()).with_point(point)
+        trial = replace(trial, last_step=step, cost_s=self._cost_before.get(trial.number, 0.0) + cost_s)
+        # A paused trial takes the step that it was in the middle of: the later attempt begins after it.
+        verdict = self._judge(trial, curve) if trial.state is TrialState.RUNNING else None
         events: list[Event] = []
-        if reason is not None:
-            check_trial_transition(str(trial.number), trial.state, state_for(reason))
-            trial = stopped(self._space, trial, [*kept, point], reason, now)
-            text = f"trial {trial.number} was stopped by {reason.pruner}: {reason.text}"
-            events = [_event(trial, now, "trial.state", text, state=trial.state.value, numbers=dict(reason.numbers))]
+        if verdict is not None:
+            before, reason = trial.state, verdict.reason
+            judged = (
+                paused(trial, reason) if isinstance(verdict, Pause) else stopped(self._space, trial, curve, reason, now)
+            )
+            trial, text = judged
+            check_trial_transition(str(trial.number), before, trial.state)
+            events = [event(trial, now, "trial.state", text, state=trial.state.value, numbers=dict(reason.numbers))]
         self._save(trial, [point], events)
-        self._curves[trial.number] = [*kept, point]
+        self._curves[trial.number] = curve
         self._reported[attempt.token] = step
-        if reason is not None:
-            return Stop(reason=reason)
-        return self.on_heartbeat(attempt, cost_s, now)
+        return verdict or self.on_heartbeat(attempt, cost_s, now)
 
     def on_heartbeat(self, attempt: Attempt, cost_s: float, now: float) -> Verdict:
         """Says whether a trial that has nothing to report goes on.
@@ -194,13 +211,16 @@ class Coordinator:
             StaleAttemptError: If the trial has a newer attempt, or none with this token.
         """
         trial = self._current(attempt)
+        if trial.state is TrialState.PAUSED and trial.reason is not None:
+            return Pause(reason=trial.reason)
         if trial.state is not TrialState.RUNNING:
             return Stop(reason=trial.reason or self._closing_reason())
+        # The trial stays running until its process has ended: `on_end` gives it its state.
+        cost = max(trial.cost_s, self._cost_before[trial.number] + cost_s)
+        self._trials.put(replace(trial, cost_s=cost))
         self._look_at_the_clock(now)
         if self._closing is None:
             return Continue()
-        # The trial stays running until its process has ended: `on_end` gives it its state.
-        self._trials[trial.number] = replace(trial, cost_s=self._cost_before[trial.number] + cost_s)
         return Stop(reason=self._closing_reason())
 
     def on_checkpoint(self, attempt: Attempt, step: int, path: str, now: float) -> None:
@@ -217,7 +237,7 @@ class Coordinator:
         """
         trial = self._current(attempt)
         text = f"trial {trial.number} wrote a checkpoint after step {step}"
-        self._save(trial, [], [_event(trial, now, "trial.checkpoint", text, step=step, path=path)])
+        self._save(trial, [], [event(trial, now, "trial.checkpoint", text, step=step, path=path)])
 
     def on_end(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
         """Takes the end of an attempt and gives the trial its verdict, or another attempt.
@@ -232,17 +252,90 @@ class Coordinator:
             return
         cost = max(trial.cost_s, self._cost_before.get(trial.number, 0.0) + outcome.cost_s)
         trial = replace(trial, cost_s=cost)
-        ended = _event(trial, now, "attempt.end", _end_text(attempt, outcome), outcome=outcome.kind.value)
+        ended = event(trial, now, "attempt.end", end_text(attempt, outcome), outcome=outcome.kind.value)
+        # A process that got to its end before the order to pause reached it has gone on by itself.
+        over = outcome.kind is EndKind.FINISHED or outcome.kind in INFEASIBLE_KINDS
+        if trial.state is TrialState.PAUSED and over:
+            check_trial_transition(str(trial.number), trial.state, TrialState.RUNNING)
+            trial = replace(trial, state=TrialState.RUNNING, reason=None)
         if trial.state is TrialState.RUNNING:
             verdict, text = self._verdict(trial, outcome, now)
             check_trial_transition(str(trial.number), trial.state, verdict.state)
-            state = _event(verdict, now, "trial.state", text, state=verdict.state.value)
+            state = event(verdict, now, "trial.state", text, state=verdict.state.value)
             self._save(verdict, [], [ended, state])
         else:
             self._save(trial, [], [ended])
         self._ended.add(attempt.token)
+        self._live.discard(attempt.token)
 
     # -- what to start ---------------------------------------------------------------------------------------------
+
+    def _may_propose(self) -> bool:
+        return not self._finals and len(self._trials) < self._space.budget.trials and self._covers(None)
+
+    def _covers(self, trial: Trial | None) -> bool:
+        return self._purse.covers(self._trials, trial, finals=self._finals)
+
+    def _growing(self, but: int | None = None) -> bool:
+        """Whether a trial other than ``but`` runs, waits for its start, or may still be proposed."""
+        if self._closing is not None:
+            return False
+        own = but is not None and self._trials[but].state in (TrialState.RUNNING, TrialState.QUEUED)
+        return self._may_propose() or self._trials.count(TrialState.RUNNING, TrialState.QUEUED) > own
+
+    def _study(self) -> Study:
+        return Study(
+            trials=self._trials,
+            curves=self._curves,
+            objective=self._space.objective,
+            total_steps=self._total_steps,
+            growing=self._growing(),
+        )
+
+    def _promotion(self) -> Trial | None:
+        """The paused trial that should go on now."""
+        if not self._trials.count(TrialState.PAUSED):
+            return None
+        study = self._study()
+        for promoter in self._promoters:
+            for number in promoter.promotable(study):
+                trial = self._trials[number]
+                if trial.attempt is None or trial.attempt.token not in self._live:
+                    return trial
+        return None
+
+    def _call_finalists(self, now: float) -> bool:
+        """Queues the fresh runs of the best configurations, once; whether there are any."""
+        spec = self._space.finalists
+        if spec is None or self._finals:
+            return False
+        self._end_paused(now)
+        best = ranked(self._trials.values(), self._space.objective.direction)[: spec.top]
+        for one, run, seed in fresh_runs(best, spec.seeds, self._space.sampler.seed):
+            config = {**one.config, self._seed_path: seed}
+            text = f"trial {len(self._trials)} is fresh run {run} of finalist {one.number}, with seed {seed}"
+            self._enter(source_of(one.number), one.params, config, now, text)
+            self._finals = True
+        return self._finals
+
+    def _done(self, now: float) -> Done:
+        """Nothing will be started again; what waits ends, unless the study goes on another day."""
+        if self._closing not in (Closing.CANCELLED, Closing.INTERRUPTED):
+            self._end_paused(now)
+            for trial in self._trials.having(TrialState.QUEUED):
+                reason = closing_reason(self._closing or Closing.GPU_HOURS, self._purse.words(self._trials))
+                text = f"trial {trial.number} was not started: {reason.text}"
+                ended = replace(trial, reason=reason, ended_at=now)
+                self._move(trial, TrialState.CANCELLED, now, text, becomes=ended)
+        return Done()
+
+    def _end_paused(self, now: float) -> None:
+        study = self._study()
+        for trial in self._trials.having(TrialState.PAUSED):
+            promoter = next((p for p in self._promoters if trial.reason and p.name == trial.reason.pruner), None)
+            reason = promoter.verdict(study, trial) if promoter else trial.reason
+            ended, text = unpromoted(self._space, trial, self._curves.get(trial.number, Curve()), reason, now)
+            self._move(trial, TrialState.PRUNED, now, text, becomes=ended)
 
     def _propose(self, now: float) -> Trial:
         number = len(self._trials)
@@ -251,16 +344,14 @@ class Coordinator:
             source, params = starts[number].label, self._proposer.start(starts[number])
         else:
             source, params = "sampler", self._proposer.propose(number, self._trials.values(), self._curves)
-        trial = Trial(
-            number=number,
-            state=TrialState.QUEUED,
-            source=source,
-            params=params,
-            config={**self._base, **params},
-            created_at=now,
-        )
         text = f"trial {number} was proposed by {'the sampler' if source == 'sampler' else source}"
-        self._save(trial, [], [_event(trial, now, "trial.state", text, state=trial.state.value)])
+        return self._enter(source, params, {**self._base, **params}, now, text)
+
+    def _enter(self, source: str, params: FlatConfig, config: FlatConfig, now: float, text: str) -> Trial:
+        """A new trial in the record."""
+        number, state = len(self._trials), TrialState.QUEUED
+        trial = Trial(number=number, state=state, source=source, params=params, config=config, created_at=now)
+        self._save(trial, [], [event(trial, now, "trial.state", text, state=state.value)])
         return trial
 
     def _reject(self, trial: Trial, problems: Sequence[Problem], now: float) -> None:
@@ -276,35 +367,48 @@ class Coordinator:
         attempt = Attempt(trial=trial.number, number=number, token=f"{self._fence}-{trial.number}-{number}")
         started = replace(trial, attempt=attempt, started_at=now if trial.started_at is None else trial.started_at)
         text = f"trial {trial.number} started" if number == 1 else f"trial {trial.number} started attempt {number}"
+        if trial.state is TrialState.PAUSED and trial.reason is not None:
+            rung = trial.reason.numbers.get("rung", trial.last_step)
+            text = f"trial {trial.number} was promoted from rung {rung:g} and started attempt {number}"
+            started = replace(started, reason=None)
         self._move(trial, TrialState.RUNNING, now, text, becomes=started)
         self._cost_before[trial.number] = trial.cost_s
+        self._live.add(attempt.token)
         return Launch(attempt=attempt, config=trial.config, directory=f"{trial.number:04d}")
 
     def _look_at_the_clock(self, now: float) -> None:
         if self._deadline is not None and now >= self._deadline:
             self.close(Closing.WALL_CLOCK)
+        if self._purse.spent(self._trials):
+            self.close(Closing.GPU_HOURS)
 
     # -- what a report means ---------------------------------------------------------------------------------------
 
-    def _judge(self, trial: Trial, curve: Sequence[Point]) -> Reason | None:
+    def _judge(self, trial: Trial, curve: Curve) -> Pause | Stop | None:
+        """What the pruners say; a reason to stop goes before a reason to pause."""
         sight = Sight(
             trial=trial,
             step=trial.last_step,
             curve=curve,
-            peers={number: points for number, points in self._curves.items() if number != trial.number},
+            peers=Others(self._curves, trial.number),
             objective=self._space.objective,
             total_steps=self._total_steps,
+            trials=Others(self._trials, trial.number),
+            growing=self._growing(but=trial.number),
         )
+        pause: Pause | None = None
         for pruner in self._pruners:
             reason = pruner.judge(sight)
+            if reason is not None and pruner not in self._promoters:
+                return Stop(reason=reason)
             if reason is not None:
-                return reason
-        return None
+                pause = pause or Pause(reason=reason)
+        return pause
 
     # -- what an end means -----------------------------------------------------------------------------------------
 
     def _verdict(self, trial: Trial, outcome: Outcome, now: float) -> tuple[Trial, str]:
-        curve = self._curves.get(trial.number, [])
+        curve = self._curves.get(trial.number, Curve())
         if outcome.kind is EndKind.FINISHED:
             return finished(self._space, trial, curve, now)
         if outcome.kind in INFEASIBLE_KINDS:
@@ -322,13 +426,7 @@ class Coordinator:
         return failed(self._space, trial, curve, outcome, now)
 
     def _closing_reason(self) -> Reason:
-        words = {
-            Closing.CANCELLED: "the job was cancelled",
-            Closing.INTERRUPTED: "the driver was told to go; the trial continues later",
-            Closing.WALL_CLOCK: "the wall-clock budget is spent",
-            None: "the trial has its verdict",
-        }
-        return Reason(pruner="job", text=words[self._closing])
+        return closing_reason(self._closing, self._purse.words(self._trials))
 
     # -- the truth -------------------------------------------------------------------------------------------------
 
@@ -345,17 +443,8 @@ class Coordinator:
     def _move(self, trial: Trial, state: TrialState, now: float, text: str, *, becomes: Trial | None = None) -> None:
         check_trial_transition(str(trial.number), trial.state, state)
         moved = replace(becomes or trial, state=state)
-        self._save(moved, [], [_event(moved, now, "trial.state", text, state=state.value)])
+        self._save(moved, [], [event(moved, now, "trial.state", text, state=state.value)])
 
     def _save(self, trial: Trial, points: Sequence[Point], events: Sequence[Event]) -> None:
         self._book.save(trial, points, events)
-        self._trials[trial.number] = trial
-
-
-def _event(trial: Trial, now: float, kind: str, text: str, **data: JsonValue) -> Event:
-    return Event(at=now, kind=kind, text=text, trial=trial.number, data=data)
-
-
-def _end_text(attempt: Attempt, outcome: Outcome) -> str:
-    what = f": {outcome.message}" if outcome.message else ""
-    return f"attempt {attempt.number} of trial {attempt.trial} ended ({outcome.kind}) at step {outcome.last_step}{what}"
+        self._trials.put(trial)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from autotune.search.curves import Curve
 from autotune.search.types import Point
 from autotune.spec.types import Constraint, Direction, Objective, Reduce
 
@@ -21,11 +22,23 @@ def series(curve: Sequence[Point], metric: str, until: int | None = None) -> lis
         (step, value) in step order; the value is ``None`` where it was not finite. Steps that did not report the metric
         (an evaluation happens only now and then) are left out.
     """
+    if isinstance(curve, Curve):
+        steps, values, count = curve.column(metric, until)
+        return list(zip(steps[:count], values[:count], strict=True))
     return [
         (point.step, point.metrics[metric])
         for point in curve
         if metric in point.metrics and (until is None or point.step <= until)
     ]
+
+
+def recent(curve: Sequence[Point], metric: str, count: int, until: int | None = None) -> list[tuple[int, float | None]]:
+    """The last ``count`` reports of a metric, as ``series`` has them."""
+    if isinstance(curve, Curve):
+        steps, values, stop = curve.column(metric, until)
+        start = max(0, stop - count)
+        return list(zip(steps[start:stop], values[start:stop], strict=True))
+    return series(curve, metric, until)[-count:]
 
 
 def moving_mean(values: Sequence[float], width: int) -> list[float]:
@@ -40,9 +53,13 @@ def objective_value(objective: Objective, curve: Sequence[Point], until: int | N
         The value, or ``None`` if the metric was never reported or its last value was not finite: a diverged trial has
         no objective, however good it once was.
     """
-    values = series(curve, objective.metric, until)
-    if not values or values[-1][1] is None:
+    last = recent(curve, objective.metric, objective.smooth, until)
+    if not last or last[-1][1] is None:
         return None
+    finite = [value for _, value in last if value is not None]
+    if objective.reduce is Reduce.LAST and len(finite) == objective.smooth:
+        return fmean(finite)
+    values = series(curve, objective.metric, until)
     smooth = moving_mean([value for _, value in values if value is not None], objective.smooth)
     match objective.reduce:
         case Reduce.LAST:
@@ -55,8 +72,10 @@ def objective_value(objective: Objective, curve: Sequence[Point], until: int | N
             return fmean(smooth)
 
 
-def violations(constraints: Sequence[Constraint], curve: Sequence[Point], smooth: int = 5) -> Mapping[str, float]:
-    """How far each constraint is from holding at the end of a curve.
+def violations(
+    constraints: Sequence[Constraint], curve: Sequence[Point], smooth: int = 5, until: int | None = None
+) -> Mapping[str, float]:
+    """How far each constraint is from holding at the end of a curve, or at the step ``until``.
 
     A single noisy step must not decide, so the mean of the last ``smooth`` reported values counts.
 
@@ -65,7 +84,7 @@ def violations(constraints: Sequence[Constraint], curve: Sequence[Point], smooth
     """
     found: dict[str, float] = {}
     for constraint in constraints:
-        values = [value for _, value in series(curve, constraint.metric) if value is not None]
+        values = [value for _, value in series(curve, constraint.metric, until) if value is not None]
         if values:
             found[constraint.text] = constraint.violation(fmean(values[-smooth:]))
     return found

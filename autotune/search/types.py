@@ -98,7 +98,14 @@ class Stop:
     reason: Reason
 
 
-Verdict: TypeAlias = Continue | Stop
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pause:
+    """End this trial's process with a checkpoint and free its slot; a later attempt may go on from there."""
+
+    reason: Reason
+
+
+Verdict: TypeAlias = Continue | Pause | Stop
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

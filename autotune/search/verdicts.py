@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autotune.search.objective import objective_value, violations
-from autotune.search.pruners import NotFinite
+from autotune.search.pruners import EvalDecline, NotFinite
 from autotune.search.types import INFEASIBLE_KINDS, EndKind, Outcome, Point, Reason, Trial
 from autotune.spec.types import Space
 from autotune.states import TrialState
@@ -20,11 +20,14 @@ def state_for(reason: Reason) -> TrialState:
     return TrialState.INFEASIBLE if reason.pruner == NotFinite.name else TrialState.PRUNED
 
 
-def stopped(space: Space, trial: Trial, curve: Sequence[Point], reason: Reason, now: float) -> Trial:
-    """The trial after a pruner has stopped it."""
+def stopped(space: Space, trial: Trial, curve: Sequence[Point], reason: Reason, now: float) -> tuple[Trial, str]:
+    """The trial after a pruner has stopped it, and what happened in one sentence."""
+    if reason.pruner == EvalDecline.name and (peaked := _at_its_peak(space, trial, curve, reason, now)) is not None:
+        text = f"trial {trial.number} completed at its peak, step {reason.numbers['best_step']:g}: {reason.text}"
+        return peaked, text
     state = state_for(reason)
     infeasible = state is TrialState.INFEASIBLE
-    return replace(
+    ended = replace(
         trial,
         state=state,
         reason=reason,
@@ -33,6 +36,37 @@ def stopped(space: Space, trial: Trial, curve: Sequence[Point], reason: Reason, 
         violations=violations(space.constraints, curve),
         ended_at=now,
     )
+    return ended, f"trial {trial.number} was stopped by {reason.pruner}: {reason.text}"
+
+
+def paused(trial: Trial, reason: Reason) -> tuple[Trial, str]:
+    """The trial after a pruner has paused it, and what happened in one sentence."""
+    text = f"trial {trial.number} was paused by {reason.pruner}: {reason.text}"
+    return replace(trial, state=TrialState.PAUSED, reason=reason), text
+
+
+def unpromoted(
+    space: Space, trial: Trial, curve: Sequence[Point], reason: Reason | None, now: float
+) -> tuple[Trial, str]:
+    """The trial, still to be moved, when nothing can launch it again any more, and what happened in one sentence."""
+    why = reason.text if reason else "nothing can promote it any more"
+    broken = violations(space.constraints, curve)
+    ended = replace(trial, reason=reason, violations=broken, ended_at=now)
+    return ended, f"trial {trial.number} was not promoted: {why}"
+
+
+def _at_its_peak(space: Space, trial: Trial, curve: Sequence[Point], reason: Reason, now: float) -> Trial | None:
+    """The trial completed with the objective that it had at the step from which its evaluation fell.
+
+    It is the objective's own reduction up to that step, not the single best evaluation: the highest of many noisy
+    values would flatter the trial. ``None`` if the objective had no finite value by then.
+    """
+    peak = int(reason.numbers["best_step"])
+    value = objective_value(space.objective, curve, until=peak)
+    if value is None:
+        return None
+    broken = violations(space.constraints, curve, until=peak)
+    return replace(trial, state=TrialState.COMPLETED, value=value, violations=broken, reason=reason, ended_at=now)
 
 
 def finished(space: Space, trial: Trial, curve: Sequence[Point], now: float) -> tuple[Trial, str]:

@@ -148,6 +148,7 @@ class JobDriver:
             total_steps=resolved.steps,
             deadline=deadline,
             check=lambda config: backend.check(config),
+            seed_path=resolved.seed_path,
         )
         coordinator.recover(now)
         if by_hand:

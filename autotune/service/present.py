@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from autotune.backends import get_backend
+from autotune.search.finalists import finalists_of, finding
 from autotune.search.ranking import best_of
 from autotune.search.types import Trial
 from autotune.service.spaces import ResolvedSpace
@@ -15,7 +17,7 @@ from autotune.spec.types import Direction, Objective
 from autotune.spec.values import JsonValue
 from autotune.states import TrialState
 from autotune.store.values import EventRecord, Job, Totals, TrialRecord
-from autotune.views import BestView, ErrorView, EventView, JobView, ObjectiveView, ReasonView, TrialView
+from autotune.views import BestView, ErrorView, EventView, FinalistView, JobView, ObjectiveView, ReasonView, TrialView
 
 
 def objective_of(document: Mapping[str, Any]) -> Objective:
@@ -95,16 +97,22 @@ def event_view(record: EventRecord) -> EventView:
 
 
 def best_view(
-    job: Job, resolved: ResolvedSpace, best: TrialView, default: TrialView | None, checkpoint: str | None
+    job: Job,
+    resolved: ResolvedSpace,
+    best: TrialView,
+    default: TrialView | None,
+    checkpoint: str | None,
+    trials: Sequence[Trial],
 ) -> BestView:
-    """The answer of a job with its evidence."""
+    """The answer of a job with its evidence; ``trials`` are all of the job's."""
     space, objective = resolved.space, resolved.space.objective
     improvement = None
     if default is not None and default.value is not None and best.value is not None:
         sign = 1 if objective.direction is Direction.MAXIMIZE else -1
         improvement = sign * (best.value - default.value)
+    finalists = finalists_of(trials, objective.direction)
     overrides = hydra_overrides(resolved, best.params)
-    command = ["python", "-m", "trainer", "--config-name", space.trainer.config, *overrides]
+    command = get_backend(space.trainer.backend).command_line(space.trainer, {**resolved.base, **best.params})
     return BestView(
         job=job.id,
         objective=ObjectiveView(metric=objective.metric, direction=objective.direction.value),
@@ -114,6 +122,8 @@ def best_view(
         checkpoint=checkpoint,
         default=default,
         improvement=improvement,
+        finalists=[FinalistView(**{**asdict(one), "values": list(one.values)}) for one in finalists],
+        finding=finding(finalists, objective.metric),
     )
 
 

@@ -74,7 +74,8 @@ class Service:
             if created and active is not None and self._at_work(active):
                 raise ConflictError(
                     f"job {active.id!r} of the same name is {active.state} already.",
-                    hint=f"Look at it with: autotune show {active.id}. To run both, give this one another --name.",
+                    hint=f"Go on with it: autotune launch --resume {active.id}. End it: autotune cancel {active.id}. "
+                    "Run both: give this one another --name.",
                 )
             work.jobs.set_places(job.id, directory=str(self.settings.job_dir(job.id)))
             view = self._job_view(work, work.jobs.get(job.id))
@@ -186,7 +187,8 @@ class Service:
             resolved,
             view,
             None if default is None else trial_view(default, job.directory),
-            _last_checkpoint(Path(view.directory)),
+            _last_checkpoint(Path(view.directory), best.reason.numbers.get("best_step") if best.reason else None),
+            [record.trial for record in records.values()],
         )
 
     def events(self, job_id: str, after: int = 0, limit: int = 1000) -> list[EventView]:
@@ -355,6 +357,8 @@ def _number(cursor: str) -> int:
     return int(cursor)
 
 
-def _last_checkpoint(directory: Path) -> str | None:
+def _last_checkpoint(directory: Path, until: float | None) -> str | None:
+    """The newest checkpoint, of a trial that was completed at its peak the newest one up to there."""
     found = [path for path in (directory / "checkpoints").glob("step_*") if path.name[5:].isdigit()]
+    found = [path for path in found if until is None or int(path.name[5:]) <= until]
     return str(max(found, key=lambda path: int(path.name[5:]))) if found else None

@@ -23,6 +23,7 @@ class ResolvedSpace:
         base: The complete configuration with the fixed overrides and the length of a trial, without searched values.
         steps: Training steps of a full trial.
         steps_path: The configuration's own path for ``steps``.
+        seed_path: The configuration's own path for the seed.
         document: The space as plain JSON with ``budget.steps`` filled in; it resolves to the same again.
         digest: Hash of the document.
     """
@@ -31,6 +32,7 @@ class ResolvedSpace:
     base: FlatConfig
     steps: int
     steps_path: str
+    seed_path: str
     document: dict[str, JsonValue]
     digest: str
 
@@ -59,6 +61,7 @@ def resolve_space(source: str, file: str) -> ResolvedSpace:
         base={**description.config, description.steps_path: steps},
         steps=steps,
         steps_path=description.steps_path,
+        seed_path=description.seed_path,
         document=document,
         digest=hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest(),
     )

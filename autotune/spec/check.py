@@ -139,7 +139,7 @@ def _names(space: Space, base: FlatConfig, report: Report) -> bool:
     before = len(report.problems)
     for path, condition in conditions:
         for name in sorted(condition.names - base.keys()):
-            hint = did_you_mean(name, [*base, *ALIASES])
+            hint = did_you_mean(name, [*base, *(short for short, full in ALIASES.items() if full in base)])
             _add(space, report, path, f"the condition reads {name!r}, which does not exist.", hint, value=True)
     return len(report.problems) == before
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from autotune.spec.aliases import ALIASES
 from autotune.spec.document import read_document, read_text
 from autotune.spec.merging import merge, normalise
 from autotune.spec.nearest import did_you_mean
@@ -31,25 +32,44 @@ class Source:
     identity: str
 
 
-def expand(
-    text: str, source: Source, catalogue: Mapping[str, Path], report: Report, chain: tuple[Source, ...] = ()
-) -> Table | None:
+def expand(text: str, source: Source, catalogue: Mapping[str, Path], report: Report) -> Table | None:
     """The document with everything it extends merged in and ``extends`` itself gone; ``None`` if it cannot be read."""
+    tables = _files(text, source, catalogue, report, ())
+    # A program's parameters are called what its author calls them; short names are those of the PPO trainers.
+    report.aliases = {} if _backend(tables) == "command" else ALIASES
+    merged: Table | None = None
+    for table in reversed(tables):
+        table = normalise(table, report)
+        merged = table if merged is None else merge(merged, table, report)
+    return merged
+
+
+def _files(
+    text: str, source: Source, catalogue: Mapping[str, Path], report: Report, chain: tuple[Source, ...]
+) -> list[Table]:
+    """The documents along ``extends``, this one first; none if it cannot be read itself."""
     table, problems = read_document(text, source.file)
     report.problems += problems
     if table is None:
-        return None
-    table = normalise(table, report)
+        return []
     entry = table.entries.get("extends")
     own = Table(entries={key: value for key, value in table.entries.items() if key != "extends"}, place=table.place)
     if entry is None or (isinstance(entry.node, Scalar) and entry.node.value is None):
-        return own
+        return [own]
     found = _locate(entry, source, catalogue, report, (*chain, source))
-    below = None if found is None else expand(*found, catalogue, report, (*chain, source))
-    if below is None:
-        report.partial = True
-        return own
-    return merge(below, own, report)
+    below = [] if found is None else _files(*found, catalogue, report, (*chain, source))
+    report.partial = report.partial or not below
+    return [own, *below]
+
+
+def _backend(tables: Iterable[Table]) -> str:
+    """The backend that the topmost file names which names one."""
+    for table in tables:
+        trainer = table.entries.get("trainer")
+        backend = trainer.node.entries.get("backend") if trainer and isinstance(trainer.node, Table) else None
+        if backend is not None and isinstance(backend.node, Scalar) and backend.node.value is not None:
+            return str(backend.node.value)
+    return "native"
 
 
 def _locate(

@@ -8,14 +8,17 @@ from typing import TypeAlias
 from autotune.spec import known
 from autotune.spec.aliases import ALIASES
 from autotune.spec.bounds import COUNT, NOT_NEGATIVE, POSITIVE, Bounds
+from autotune.spec.metrics import READERS
 from autotune.spec.pruning import PRUNERS, Option, OptionKind
-from autotune.spec.sections import CONSTRAINT, NAME
+from autotune.spec.sections import CONSTRAINT, FINALISTS_SEEDS, FINALISTS_TOP, NAME
+from autotune.spec.trainer import BACKENDS, KEYS
 from autotune.spec.types import Direction, Reduce
 from autotune.spec.values import JsonValue
 
 Schema: TypeAlias = dict[str, JsonValue]
 
 _TEXT: Schema = {"type": "string"}
+_DURATION = r"^(\d+(\.\d+)?\s*[smhd]\s*)+$"
 _SCALAR: Schema = {"type": ["number", "string", "boolean", "null"]}
 
 
@@ -37,7 +40,7 @@ def _section(key: str) -> Schema:
         "name": {"type": "string", "pattern": f"^{NAME.pattern}$"},
         "description": _TEXT,
         "extends": _TEXT,
-        "trainer": _mapping({"backend": _words(known.BACKENDS), "config": _TEXT, "overrides": {"type": "object"}}),
+        "trainer": _trainer(),
         "resources": _mapping(
             {"cpus": _number(POSITIVE), "gpus": _number(NOT_NEGATIVE), "memory": {"type": ["string", "integer"]}}
         ),
@@ -54,7 +57,8 @@ def _section(key: str) -> Schema:
                 "trials": _whole(COUNT),
                 "parallel": _whole(COUNT),
                 "steps": _whole(COUNT),
-                "wall_clock": {"type": "string", "pattern": r"^(\d+(\.\d+)?\s*[smhd]\s*)+$"},
+                "wall_clock": {"type": "string", "pattern": _DURATION},
+                "gpu_hours": _number(POSITIVE),
             }
         ),
         "retry": _mapping(
@@ -63,9 +67,48 @@ def _section(key: str) -> Schema:
                 "on": {"type": "array", "items": _words([*known.RETRYABLE, *known.SYNONYMS])},
             }
         ),
+        "finalists": _mapping({"top": _whole(FINALISTS_TOP), "seeds": _whole(FINALISTS_SEEDS)}),
         "start_from": {"type": "array", "items": {"anyOf": [{"const": "default"}, {"type": "object"}]}},
     }
     return sections[key]
+
+
+def _trainer() -> Schema:
+    texts: Schema = {"type": "array", "minItems": 1, "items": _SCALAR}
+    names: Schema = {"anyOf": [{"type": "array", "minItems": 1, "items": _TEXT}, {"type": "object"}]}
+    metrics: Schema = {
+        "read": {"enum": list(READERS), "description": " ".join(f"{name}: {text}" for name, text in READERS.items())},
+        "file": {**_TEXT, "description": "File within {output_dir}; without it the program's output is read."},
+        "step": {**_TEXT, "default": "step", "description": "Field, group or column that holds the step."},
+        "patterns": {"type": "array", "minItems": 1, "items": _TEXT, "description": "For regex, with named groups."},
+        "names": {**names, "description": "The metrics; metric: field where the two are called differently."},
+    }
+    shapes: Mapping[str, Schema] = {
+        "backend": _words(BACKENDS),
+        "config": _TEXT,
+        "overrides": {"type": "object"},
+        "python": _TEXT,
+        "command": {"anyOf": [texts, _TEXT]},
+        "parameters": {"type": "object", "minProperties": 1, "additionalProperties": _SCALAR},
+        "metrics": _mapping(metrics),
+        "env": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+        "workdir": _TEXT,
+        "steps": _whole(COUNT),
+        "stall": {"type": "string", "pattern": _DURATION},
+    }
+    return {
+        **_mapping({key: {**shapes[key], "description": text} for key, (_, text) in KEYS.items()}),
+        "allOf": [_only_for(backend) for backend in BACKENDS],
+    }
+
+
+def _only_for(backend: str) -> Schema:
+    """Where a file names this backend, the keys of the others are wrong."""
+    foreign: Schema = {key: False for key, (backends, _) in KEYS.items() if backend not in backends}
+    return {
+        "if": {"properties": {"backend": {"const": backend}}, "required": ["backend"]},
+        "then": {"properties": foreign},
+    }
 
 
 def _search() -> Schema:
@@ -113,6 +156,7 @@ def _option(option: Option) -> Schema:
         OptionKind.METRIC: _TEXT,
         OptionKind.NUMBER: _number(option.bounds),
         OptionKind.WHOLE: _whole(option.bounds),
+        OptionKind.WORD: _words(option.words),
     }[option.kind]
     described: Schema = {**schema, "description": option.description}
     return described if option.default is None else {**described, "default": option.default}

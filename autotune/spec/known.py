@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-BACKENDS: Mapping[str, str] = {"native": "The PPO trainer of this project, composed from its Hydra tree."}
-
 SAMPLERS: Mapping[str, str] = {
     "tpe": "Tree-structured Parzen estimator: proposes near what did well.",
+    "gp": "Gaussian process: few trials, numbers that always exist; seconds for a proposal.",
+    "nsga2": "Genetic algorithm: crosses and mutates the best; many trials.",
+    "qmc": "Scrambled Sobol sequence: covers the space evenly, learns nothing.",
     "random": "Independent random configurations.",
+    "grid": "Every combination of the listed values; five of a range.",
+    "auto": "gp for up to 100 trials where every parameter is a number and always exists, else tpe.",
 }
 
 RETRYABLE: Mapping[str, str] = {
@@ -38,12 +41,13 @@ TOP: Mapping[str, str] = {
     "budget": "What may be spent.",
     "retry": "When an attempt is repeated that the infrastructure broke.",
     "start_from": "Configurations that are tried first.",
+    "finalists": "The best configurations run again with fresh seeds before a winner is named.",
 }
-TRAINER = ("backend", "config", "overrides")
 RESOURCES = ("cpus", "gpus", "memory")
 PARAMETER = ("float", "int", "choice", "log", "step", "prior", "when")
 DOMAINS = ("float", "int", "choice")
 OBJECTIVE = ("metric", "direction", "reduce", "smooth")
 SAMPLER = ("name", "seed")
-BUDGET = ("trials", "parallel", "steps", "wall_clock")
+BUDGET = ("trials", "parallel", "steps", "wall_clock", "gpu_hours")
+FINALISTS = ("top", "seeds")
 RETRY = ("attempts", "on")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -20,14 +21,15 @@ from autotune.spec.reader import Report, Section, show
 from autotune.spec.sections import (
     read_budget,
     read_constraints,
+    read_finalists,
     read_name,
     read_objective,
     read_resources,
     read_retry,
     read_sampler,
-    read_trainer,
 )
 from autotune.spec.starts import read_starts
+from autotune.spec.trainer import read_trainer, with_places
 from autotune.spec.types import Parameter, Space
 from autotune.spec.values import JsonValue
 
@@ -99,12 +101,13 @@ def _build(table: Table, report: Report) -> Space:
     top = Section(table, "", report, known.TOP)
     search = _search(top)
     objective = read_objective(top)
-    budget = read_budget(top)
+    resources = read_resources(top)
+    budget = read_budget(top, resources)
     starts = read_starts(top, search)
     if len(starts) > budget.trials and not any(p.path == "budget.trials" for p in report.problems):
         message = f"{len(starts)} configurations do not fit into a budget of {budget.trials} trials."
         top.complain("start_from", message, "Raise budget.trials or remove some.")
-    trainer = read_trainer(top)
+    trainer = dataclasses.replace(read_trainer(top), searched=tuple(search))
     for path in trainer.overrides.keys() & search.keys():
         place = _places(table)[f"trainer.overrides.{path}"]
         message = f"{path!r} is searched too, so it cannot have a fixed value."
@@ -113,7 +116,7 @@ def _build(table: Table, report: Report) -> Space:
         name=read_name(top),
         description=top.text("description"),
         trainer=trainer,
-        resources=read_resources(top),
+        resources=resources,
         search=search,
         require=_require(top),
         objective=objective,
@@ -123,7 +126,8 @@ def _build(table: Table, report: Report) -> Space:
         budget=budget,
         retry=read_retry(top),
         start_from=starts,
-        document=cast("Mapping[str, JsonValue]", plain(table)),
+        finalists=read_finalists(top),
+        document=with_places(cast("Mapping[str, JsonValue]", plain(table)), trainer),
         marks=_places(table),
     )
 

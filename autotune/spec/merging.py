@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from autotune.spec import known
-from autotune.spec.aliases import resolve
 from autotune.spec.nodes import Entry, Items, Node, Table, is_null, join
 from autotune.spec.reader import Report
 
@@ -94,7 +93,7 @@ def _full_paths(table: Table, path: str, report: Report) -> Table:
     entries: dict[str, Entry] = {}
     written: dict[str, str] = {}
     for key, entry in table.entries.items():
-        full = resolve(key)
+        full = report.aliases.get(key, key)
         if full in entries:
             line = entries[full].place[1]
             message = f"{full!r} is given twice: as {written[full]!r} on line {line} and as {key!r} here."

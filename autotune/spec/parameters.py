@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from autotune.spec import known
-from autotune.spec.aliases import resolve
 from autotune.spec.domains import contains, describe_domain, same
 from autotune.spec.expression_nodes import ExpressionError
 from autotune.spec.expressions import Expression, parse
@@ -43,7 +42,7 @@ def read_search(section: Section) -> Mapping[str, Parameter]:
 def read_expression(text: str, place: Place, path: str, report: Report) -> Expression | None:
     """A condition with the short names in it resolved; nothing if it cannot be read."""
     try:
-        return parse(text, resolve)
+        return parse(text, lambda name: report.aliases.get(name, name))
     except ExpressionError as error:
         column = error.problems[0].column if error.problems else 1
         report.add(place, path, f"{error.message.removesuffix('.')} (at character {column}).", error.hint)

@@ -53,7 +53,8 @@ def _options(name: str, entry: Entry, path: str, top: Section, objective_metric:
     options: dict[str, JsonValue] = {}
     for key, option in known.items():
         if option.required and section.entry(key) is None:
-            section.complain(key, f"the option {key!r} is missing. {option.description}", _example(name))
+            hint = f"Write for example {PRUNERS[name].example}"
+            section.complain(key, f"the option {key!r} is missing. {option.description}", hint)
             continue
         options[key] = _option(section, key, option, objective_metric)
     return options
@@ -62,16 +63,10 @@ def _options(name: str, entry: Entry, path: str, top: Section, objective_metric:
 def _option(section: Section, key: str, option: Option, objective_metric: str) -> JsonValue:
     if option.kind is OptionKind.METRIC:
         return section.text(key, str(option.default or objective_metric))
+    if option.kind is OptionKind.WORD:
+        return section.one_of(key, str(option.default), option.words, key)
     # A missing required option is complained about before; the fallback only has to lie inside the bounds.
     fallback = option.default if isinstance(option.default, int | float) else 1
     if option.kind is OptionKind.WHOLE:
         return section.whole(key, int(fallback), option.bounds)
     return section.number(key, fallback, option.bounds)
-
-
-def _example(name: str) -> str:
-    return {
-        "asha": "Write for example asha: {min_steps: 20}",
-        "kl_ceiling": "Write for example kl_ceiling: {above: 0.15}",
-        "reward_collapse": "Write for example reward_collapse: {drop: 0.5}",
-    }.get(name, "")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from autotune.errors import InvalidSpaceError, Problem
+from autotune.spec.aliases import ALIASES
 from autotune.spec.bounds import ANY, Bounds
 from autotune.spec.document import MAX_INT
 from autotune.spec.nearest import did_you_mean
@@ -22,11 +23,13 @@ class Report:
 
     Attributes:
         partial: What the file extends could not be read, so nothing is known to be missing.
+        aliases: Short name -> full path of the parameters, for the trainer that the file is about.
     """
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.partial = False
+        self.aliases: Mapping[str, str] = ALIASES
 
     def add(self, place: Place, path: str, message: str, hint: str = "") -> None:
         """Notes one problem."""

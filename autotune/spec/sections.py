@@ -1,4 +1,4 @@
-"""Reads the sections of a space file other than ``search``."""
+"""Reads the sections of a space file other than ``search`` and ``trainer``."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ import re
 from autotune.spec import known
 from autotune.spec.bounds import COUNT, NOT_NEGATIVE, POSITIVE, Bounds
 from autotune.spec.nearest import did_you_mean
-from autotune.spec.nodes import Scalar, Table, plain
+from autotune.spec.nodes import Scalar
 from autotune.spec.reader import Section, show
 from autotune.spec.types import (
     Budget,
     Constraint,
     Direction,
+    Finalists,
     Objective,
     Reduce,
     Resources,
     Retry,
     SamplerSpec,
-    TrainerSpec,
 )
 from autotune.spec.units import parse_duration, parse_memory
-from autotune.spec.values import JsonValue
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 """A legal job name: it becomes part of ids, URLs and directory names."""
 CONSTRAINT = re.compile(r"\s*([A-Za-z_][\w/.-]*)\s*(<=|>=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*")
+FINALISTS_TOP = Bounds(low=1, high=20)
+FINALISTS_SEEDS = Bounds(low=1, high=30)
 _SEED = Bounds(low=0, high=2**32 - 1)
 
 
@@ -40,24 +41,6 @@ def read_name(top: Section) -> str:
         rule = "1 to 63 lower-case letters, digits, '-' and '_', with a letter or digit at both ends"
         top.complain("name", f"{name[:80]!r} is not a job name: {rule}.", f"Write for example name: {slug}")
     return name
-
-
-def read_trainer(top: Section) -> TrainerSpec:
-    """What a trial runs."""
-    section = top.section("trainer", known.TRAINER)
-    if section is None:
-        return TrainerSpec()
-    overrides: dict[str, JsonValue] = {}
-    entry = section.entry("overrides")
-    if entry is not None and isinstance(entry.node, Table):
-        overrides = {path: plain(value.node) for path, value in entry.node.entries.items()}
-    elif entry is not None:
-        section.complain("overrides", f"must be a mapping, got {show(entry.node)}.", "Write overrides: {model: tiny}")
-    return TrainerSpec(
-        backend=section.one_of("backend", "native", known.BACKENDS, "backend"),
-        config=section.text("config", "config"),
-        overrides=overrides,
-    )
 
 
 def read_resources(top: Section) -> Resources:
@@ -127,7 +110,7 @@ def read_sampler(top: Section) -> SamplerSpec:
     return SamplerSpec(name=name, seed=section.whole("seed", 0, _SEED))
 
 
-def read_budget(top: Section) -> Budget:
+def read_budget(top: Section, resources: Resources) -> Budget:
     """What may be spent."""
     section = top.section("budget", known.BUDGET)
     if section is None:
@@ -144,11 +127,28 @@ def read_budget(top: Section) -> Budget:
         if not wall_clock:
             hint = "Write for example wall_clock: 24h (also 90m, 30s, 2d)."
             section.complain("wall_clock", f"must be a duration above 0 with its unit, got {show(entry.node)}.", hint)
+    gpu_hours = section.number("gpu_hours", 0.0, POSITIVE) or None
+    if gpu_hours is not None and resources.gpus == 0 and not top.report.partial:
+        hint = "Write how many GPUs a trial occupies under resources.gpus, or limit the job by trials or wall_clock."
+        section.complain("gpu_hours", "a trial occupies no GPU, so GPU-hours limit nothing.", hint)
     return Budget(
         trials=section.whole("trials", 1, COUNT),
         parallel=section.whole("parallel", 1, COUNT),
         steps=section.whole("steps", 0, COUNT) or None,
         wall_clock_s=wall_clock,
+        gpu_hours=gpu_hours,
+    )
+
+
+def read_finalists(top: Section) -> Finalists | None:
+    """The best configurations that are run again."""
+    section = top.section("finalists", known.FINALISTS)
+    if section is None:
+        return None
+    default = Finalists()
+    return Finalists(
+        top=section.whole("top", default.top, FINALISTS_TOP),
+        seeds=section.whole("seeds", default.seeds, FINALISTS_SEEDS),
     )
 
 

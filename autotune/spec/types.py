@@ -135,12 +135,27 @@ class Budget:
         parallel: Trials at a time.
         steps: Training steps of a full trial; ``None`` = what the configuration says.
         wall_clock_s: After this many seconds no new trial starts and running ones are cancelled; ``None`` = no limit.
+        gpu_hours: GPUs of a trial times the hours it holds them, over all trials; ``None`` = no limit.
     """
 
     trials: int
     parallel: int = 1
     steps: int | None = None
     wall_clock_s: float | None = None
+    gpu_hours: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finalists:
+    """The best configurations are run again before a winner is named.
+
+    Attributes:
+        top: How many configurations.
+        seeds: Fresh runs of each, every one with a seed of its own.
+    """
+
+    top: int = 3
+    seeds: int = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,6 +176,25 @@ class Resources:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MetricsSpec:
+    """How the metrics of a program are read.
+
+    Attributes:
+        read: ``jsonl``, ``regex`` or ``csv``.
+        file: File within the trial's output directory; empty = what the program prints.
+        step: The field, group or column that holds the step.
+        patterns: Regular expressions with named groups, for ``regex``.
+        names: Metric -> the field, group or column that holds it.
+    """
+
+    read: str = "jsonl"
+    file: str = ""
+    step: str = "step"
+    patterns: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TrainerSpec:
     """What a trial runs.
 
@@ -168,11 +202,29 @@ class TrainerSpec:
         backend: Name in the registry of backends.
         config: Name of the Hydra configuration.
         overrides: Dotted path or configuration group -> value, applied before the searched parameters.
+        python: Interpreter of the environment that the trainer is installed in; empty = this one.
+        command: A program and its arguments, with placeholders for the parameters.
+        parameters: The parameters of the command with their defaults.
+        metrics: How the command's metrics are read.
+        env: Environment variables of the process, with placeholders for the parameters.
+        workdir: Where the process starts, absolute; empty = in the trial directory.
+        steps: Training steps of the command; ``None`` = the configuration says it.
+        stall_s: A process that shows nothing for so long has hung; ``None`` = the backend's own patience.
+        searched: The parameters that the search sets, so that a backend can make sure that they take effect.
     """
 
     backend: str = "native"
     config: str = "config"
     overrides: FlatConfig = field(default_factory=dict)
+    python: str = ""
+    command: tuple[str, ...] = ()
+    parameters: FlatConfig = field(default_factory=dict)
+    metrics: MetricsSpec = field(default_factory=MetricsSpec)
+    env: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = ""
+    steps: int | None = None
+    stall_s: float | None = None
+    searched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,5 +265,6 @@ class Space:
     budget: Budget
     retry: Retry
     start_from: tuple[Start, ...] = ()
+    finalists: Finalists | None = None
     document: Mapping[str, JsonValue] = field(default_factory=dict)
     marks: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)

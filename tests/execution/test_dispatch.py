@@ -7,7 +7,7 @@ from autotune.execution import dispatch
 from autotune.execution.dispatch import Dispatcher, Order
 from autotune.execution.metrics_tail import CheckpointLine, Complaint, StepLine
 from autotune.execution.worker import Report
-from autotune.search.types import Done, EndKind, Launch, Outcome, Wait
+from autotune.search.types import Done, EndKind, Launch, Outcome, Pause, Reason, Wait
 
 
 @pytest.fixture
@@ -104,6 +104,15 @@ def test_a_worker_that_dies_while_it_ends_its_process_has_stopped(clock):
     dispatcher.report("a", step(1))
     dispatcher.lost("a", EndKind.NODE, "gone")
     assert coordinator.end_of(0)[0].kind is EndKind.STOPPED
+
+
+def test_a_pause_ends_the_process_like_a_stop(clock):
+    coordinator, dispatcher = make(clock)
+    coordinator.on_metrics = lambda *_: Pause(reason=Reason(pruner="asha", text="rank 2 of 2"))
+    dispatcher.next_trial("a")
+    assert dispatcher.report("a", step(1)) is Order.END_PROCESS
+    assert dispatcher.report("a", end(EndKind.STOPPED, 2)) is Order.FREE
+    assert coordinator.end_of(0)[0].last_step == 2
 
 
 @pytest.mark.parametrize("call", ["next_trial", "on_metrics", "on_heartbeat", "on_end", "on_checkpoint"])

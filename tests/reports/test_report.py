@@ -9,7 +9,7 @@ import pytest
 from autotune.errors import NotAllowedError
 from autotune.reports import write_report
 from autotune.reports.html import _embedded
-from autotune.views import CurveView, ErrorView, EventView
+from autotune.views import CurveView, ErrorView, EventView, FinalistView
 from tests.fakes import (
     finished_job,
     finished_trials,
@@ -199,6 +199,15 @@ def test_values_that_are_not_finite_are_left_out_of_the_plots_and_named_in_the_t
     page = report(tmp_path, job=job, trials=trials, curves=curves)
     assert "not finite" in page.text
     assert {trace["yaxis"] for trace in page.figures["figure-curves"]["data"]} == {"y"}
+
+
+def test_finalists_are_shown_with_their_means_and_what_they_are_worth(tmp_path):
+    job, trials = finished_job(), finished_trials()
+    finalists = [FinalistView(trial=1, values=[0.61, 0.63], lost=1, mean=0.62, half=0.127)]
+    best = replace(make_best(job, trials), finalists=finalists, finding="Trial 1 wins; its lead is within <noise>.")
+    text = report(tmp_path, job=job, trials=trials, best=best).text
+    assert "Trial 1 wins; its lead is within <noise>." in text
+    assert all(word in text for word in ("finalist", "0.62", "\u00b1 0.127", "0.61, 0.63"))
 
 
 def test_a_minimised_objective_that_got_worse_says_worse(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from autotune.search.book import MemoryBook
 from autotune.search.coordinator import Coordinator
-from autotune.search.types import EndKind, Launch, Metrics, Outcome, Stop
+from autotune.search.types import EndKind, Launch, Metrics, Outcome, Pause, Stop
 from autotune.spec.types import (
     Budget,
     Choice,
@@ -63,19 +63,20 @@ Curve = Callable[[dict, int], Metrics]
 
 @dataclass
 class Players:
-    """Plays all workers in turn, one step of each running trial at a time."""
+    """Plays all workers in turn, one step of each running trial at a time; a later attempt goes on where one paused."""
 
     coordinator: Coordinator
     curve: Curve
     steps: int = 10
     now: float = 0.0
     running: list[tuple[Launch, int]] = field(default_factory=list)
+    reached: dict[int, int] = field(default_factory=dict)
 
     def play(self, rounds: int = 10_000) -> None:
         for _ in range(rounds):
             self.now += 1.0
             while isinstance(launch := self.coordinator.next_trial(self.now), Launch):
-                self.running.append((launch, 0))
+                self.running.append((launch, self.reached.get(launch.attempt.trial, 0)))
             if not self.running:
                 return
             self.running = [item for launch, step in self.running if (item := self._step(launch, step + 1)) is not None]
@@ -83,8 +84,10 @@ class Players:
     def _step(self, launch: Launch, step: int) -> tuple[Launch, int] | None:
         metrics = self.curve(dict(launch.config), step)
         verdict = self.coordinator.on_metrics(launch.attempt, step, metrics, float(step), self.now)
-        if isinstance(verdict, Stop) or step == self.steps:
-            kind = EndKind.STOPPED if isinstance(verdict, Stop) else EndKind.FINISHED
+        if isinstance(verdict, Pause):
+            self.reached[launch.attempt.trial] = step
+        if isinstance(verdict, Pause | Stop) or step == self.steps:
+            kind = EndKind.STOPPED if isinstance(verdict, Pause | Stop) else EndKind.FINISHED
             self.coordinator.on_end(launch.attempt, Outcome(kind=kind, last_step=step, cost_s=float(step)), self.now)
             return None
         return launch, step
@@ -95,7 +98,7 @@ def make_coordinator(make_space: Callable[..., Space]) -> Callable[..., Coordina
     def make(
         book: MemoryBook | None = None, *, fence: str = "t", total_steps: int = 10, **changes: object
     ) -> Coordinator:
-        options = {key: changes.pop(key) for key in ("deadline", "check") if key in changes}
+        options = {key: changes.pop(key) for key in ("deadline", "check", "seed_path") if key in changes}
         return Coordinator(
             make_space(**changes), BASE, book or MemoryBook(), fence=fence, total_steps=total_steps, **options
         )

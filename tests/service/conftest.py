@@ -58,7 +58,14 @@ def drive() -> Callable[[Service, str], Coordinator]:
             study = work.jobs.studies(job_id)[0]
         resolved = resolve_document(job.document, job.file)
         book = SqlBook(service.store, study.id, lease)
-        coordinator = Coordinator(resolved.space, resolved.base, book, fence="f", total_steps=resolved.steps)
+        coordinator = Coordinator(
+            resolved.space,
+            resolved.base,
+            book,
+            fence="f",
+            total_steps=resolved.steps,
+            seed_path=resolved.seed_path,
+        )
         while isinstance(launch := coordinator.next_trial(clock.now()), Launch):
             _play(coordinator, launch, resolved.steps, clock)
         with service.store.begin() as work:
@@ -73,7 +80,8 @@ def _play(coordinator: Coordinator, launch: Launch, steps: int, clock: ManualClo
     epochs = launch.config["trainer.ppo_epochs"]
     for step in range(1, steps + 1):
         clock.advance(1.0)
-        metrics = {"eval/reward": epochs + 0.1 * step, "kl/actor_ref": 0.12 * epochs}
+        luck = launch.config["trainer.seed"] % 100 / 1000
+        metrics = {"eval/reward": epochs + 0.1 * step + luck, "kl/actor_ref": 0.12 * epochs}
         if isinstance(coordinator.on_metrics(launch.attempt, step, metrics, float(step), clock.now()), Stop):
             break
     coordinator.on_end(launch.attempt, Outcome(kind=EndKind.FINISHED, last_step=steps, cost_s=steps), clock.now())

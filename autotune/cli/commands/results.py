@@ -153,6 +153,8 @@ def _print_best(found: BestView) -> None:
     if found.default is not None:
         gain = f", improvement {number(found.improvement)}" if found.improvement is not None else ""
         data(f"default: {number(found.default.value, 6)} (trial {found.default.number}{gain})")
+    if found.finding:
+        data(f"finalists: {found.finding}")
     for constraint, violation in found.trial.violations.items():
         data(f"constraint {constraint}: {'holds' if violation <= 0 else 'broken'} by {number(abs(violation))}")
     data()

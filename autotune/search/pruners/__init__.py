@@ -1,4 +1,4 @@
-"""Pruners: they read curves and answer continue or stop, with the reason."""
+"""Pruners: they read curves and answer continue, pause or stop, with the reason."""
 
 from __future__ import annotations
 
@@ -7,19 +7,57 @@ from typing import Any
 
 from autotune.errors import InvalidSpaceError
 from autotune.search.pruners.asha import Asha
-from autotune.search.pruners.base import Pruner, Sight
+from autotune.search.pruners.base import Others, Promoter, Pruner, Sight, Study
 from autotune.search.pruners.curve_rules import KlCeiling, NotFinite, RewardCollapse
+from autotune.search.pruners.entropy_collapse import EntropyCollapse
+from autotune.search.pruners.eval_decline import EvalDecline
+from autotune.search.pruners.hyperband import Hyperband
+from autotune.search.pruners.kl_slope import KlSlope
+from autotune.search.pruners.length_blowup import LengthBlowup
+from autotune.search.pruners.percentile import Median, Percentile
+from autotune.search.pruners.plateau import Plateau
+from autotune.search.pruners.throughput_floor import ThroughputFloor
 from autotune.spec.types import PrunerSpec
 
 PRUNERS: dict[str, Callable[..., Pruner]] = {
     Asha.name: Asha,
+    Hyperband.name: Hyperband,
+    Median.name: Median,
+    Percentile.name: Percentile,
+    Plateau.name: Plateau,
+    EvalDecline.name: EvalDecline,
     KlCeiling.name: KlCeiling,
+    KlSlope.name: KlSlope,
     RewardCollapse.name: RewardCollapse,
+    EntropyCollapse.name: EntropyCollapse,
+    LengthBlowup.name: LengthBlowup,
+    ThroughputFloor.name: ThroughputFloor,
     NotFinite.name: NotFinite,
 }
 """Name in the space file -> class; the options of the space file are its fields."""
 
-__all__ = ["PRUNERS", "Asha", "KlCeiling", "NotFinite", "Pruner", "RewardCollapse", "Sight", "build_pruners"]
+__all__ = [
+    "PRUNERS",
+    "Asha",
+    "EntropyCollapse",
+    "EvalDecline",
+    "Hyperband",
+    "KlCeiling",
+    "KlSlope",
+    "LengthBlowup",
+    "Median",
+    "NotFinite",
+    "Others",
+    "Percentile",
+    "Plateau",
+    "Promoter",
+    "Pruner",
+    "RewardCollapse",
+    "Sight",
+    "Study",
+    "ThroughputFloor",
+    "build_pruners",
+]
 
 
 def build_pruners(specs: Sequence[PrunerSpec]) -> list[Pruner]:

@@ -1,41 +1,61 @@
-"""Asynchronous successive halving, stopping variant.
+"""Asynchronous successive halving: with promotion of paused trials, or judging each trial once.
 
-Li et al. 2018, "A System for Massively Parallel Hyperparameter Tuning", arXiv:1810.05934, Algorithm 2. The paper pauses
-trials at a rung and promotes them later; here a trial is judged once, when it reaches the rung, against everybody who
-reached it before, and either goes on or ends.
+Li et al. 2018, "A System for Massively Parallel Hyperparameter Tuning", arXiv:1810.05934. Algorithm 2 pauses every
+trial at a rung and promotes from the top ``1/reduction_factor`` of it as soon as that fraction has room (``mode:
+promote``). The stopping variant of section 3.3 judges a trial once, when it reaches the rung (``mode: stop``):
+nothing is started a second time, which pays where a start costs more than the steps between two rungs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from autotune.search.objective import objective_value
-from autotune.search.pruners.base import Sight
-from autotune.search.types import Point, Reason
-from autotune.spec.types import Direction, Objective
+from autotune.search.pruners.base import Sight, Study, condemned
+from autotune.search.pruners.standing import about, scores, sign
+from autotune.search.types import Point, Reason, Trial
+from autotune.spec.types import Objective
+from autotune.states import TrialState
+
+PROMOTE, STOP = "promote", "stop"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asha:
-    """Stops a trial that is not among the best ``1/reduction_factor`` of those that reached the same rung.
+    """Lets at most ``1/reduction_factor`` of those that reach a rung go on from it.
 
-    The rungs are ``min_steps * reduction_factor ** k`` below the full length. As long as fewer than
-    ``reduction_factor`` trials have reached a rung, everybody passes: one curve is no comparison. The default
-    configuration always passes: its whole curve is the yardstick of the job's answer.
+    The rungs are ``min_steps * reduction_factor ** k`` below the full length. Of ``n`` trials that have reached a rung
+    ``floor(n / reduction_factor)`` may go on, the best first; a value that is not finite stands last.
+
+    In the mode ``promote`` a trial for which there is room goes on at once and the others pause; later arrivals make
+    room for them. Once no other trial can arrive, one may go on from each rung however few have reached it, so that
+    a job always ends with a trial of full length. In the mode ``stop`` everybody passes as long as fewer than
+    ``reduction_factor`` trials have reached a rung (one curve is no comparison), and who does not pass is stopped.
+
+    Who passed and was then ended for what it did itself (a KL rule, a loss that is not finite) gives its place back
+    and competes no longer. The default configuration always passes and takes nobody's place: its whole curve is the
+    yardstick of the job's answer.
 
     Attributes:
         min_steps: The first rung, in training steps.
         reduction_factor: How much smaller each rung is than the one before.
         metric: The curve that is compared; the objective's own if ``None``.
+        mode: ``promote`` or ``stop``.
     """
 
     name: ClassVar[str] = "asha"
 
     min_steps: int
-    reduction_factor: float = 3.0
+    reduction_factor: float = 3
     metric: str | None = None
+    mode: str = PROMOTE
+
+    @property
+    def pauses(self) -> bool:
+        """Whether a trial that does not pass a rung is paused instead of stopped."""
+        return self.mode == PROMOTE
 
     def rungs(self, total_steps: int) -> list[int]:
         """The steps at which trials are compared, all below ``total_steps``."""
@@ -47,49 +67,144 @@ class Asha:
         return rungs
 
     def judge(self, sight: Sight) -> Reason | None:
-        """The reason to stop the trial, or ``None`` to let it go on."""
-        if sight.trial.source == "default":
-            return None
-        rung = self._rung_just_reached(sight)
+        """The reason to pause or stop the trial, or ``None`` to let it go on."""
+        rung = self._rung_just_reached(sight) if sight.compared else None
         if rung is None:
             return None
-        objective = _about(sight.objective, self.metric)
-        own = objective_value(objective, sight.curve)
-        peers = [_value_at(objective, curve, rung) for curve in sight.peers.values()]
-        values = [value for value in peers if value is not None]
-        reached = len(values) + 1
-        if own is None or reached < self.reduction_factor:
+        objective = about(sight.objective, self.metric)
+        own = scores(objective, {sight.trial.number: sight.curve}, rung).get(sight.trial.number)
+        if own is None:
             return None
-        sign = 1 if objective.direction is Direction.MAXIMIZE else -1
-        rank = 1 + sum(sign * value > sign * own for value in values)
-        keep = max(1, int(reached / self.reduction_factor))
-        if rank <= keep:
+        reached = {**self._competitors(objective, rung, sight.trials, sight.peers), sight.trial.number: own}
+        if not self.pauses and len(reached) < self.reduction_factor:
             return None
-        threshold = sorted(values, key=lambda value: -sign * value)[keep - 1]
-        return Reason(
-            pruner=self.name,
-            text=(
-                f"{objective.metric} {own:.4g} at step {sight.step} is rank {rank} of {reached} at rung {rung}; "
-                f"the best {keep} go on (needed {threshold:.4g})"
-            ),
-            numbers={"rung": rung, "value": own, "rank": rank, "reached": reached, "threshold": threshold},
-        )
+        keep = self._keep(len(reached), growing=self.pauses and sight.growing)
+        rank = _rank(reached, sight.trial.number)
+        # In the mode `stop` nobody waits for room, so it is not counted either: the paper's rule is the rank alone.
+        taken = self._passed(rung, reached, sight.trials, sight.peers) if self.pauses else 0
+        leads = self.pauses and not sight.growing and own > max([-math.inf, *_others(reached, sight.trial.number)])
+        if math.isfinite(own) and ((rank <= keep and taken < keep) or leads):
+            return None
+        return self._reason(objective, rung, reached, sight.trial.number, keep, taken)
+
+    def promotable(self, study: Study) -> Sequence[int]:
+        """The paused trials for which there is room at their rung, from the highest rung down, the best first."""
+        if not self.pauses:
+            return ()
+        objective = about(study.objective, self.metric)
+        for rung in reversed(self.rungs(study.total_steps)):
+            waiting = [number for number, trial in study.trials.items() if self._waits_at(trial, rung)]
+            if not waiting:
+                continue
+            reached = self._competitors(objective, rung, study.trials, study.curves)
+            keep = self._keep(len(reached), growing=study.growing)
+            room = keep - self._passed(rung, reached, study.trials, study.curves)
+            best = sorted(reached, key=lambda number: (-reached[number], number))[:keep]
+            able = [number for number in best if number in waiting and math.isfinite(reached[number])]
+            found = able[: max(0, room)]
+            ahead = best[0] if best else None
+            if (
+                not found
+                and not study.growing
+                and ahead in able
+                and reached[ahead] > max([-math.inf, *_others(reached, ahead)])
+            ):
+                found = [ahead]
+            if found:
+                return found
+        return ()
+
+    def verdict(self, study: Study, trial: Trial) -> Reason:
+        """Why a paused trial ends when nothing can promote it any more."""
+        objective = about(study.objective, self.metric)
+        rung = int(trial.reason.numbers["rung"]) if trial.reason else self.min_steps
+        reached = self._competitors(objective, rung, study.trials, study.curves)
+        taken = self._passed(rung, reached, study.trials, study.curves)
+        keep = self._keep(len(reached), growing=study.growing)
+        return self._reason(objective, rung, reached, trial.number, keep, taken)
+
+    def _keep(self, reached: int, *, growing: bool) -> int:
+        # The tolerance keeps 1/3 of 3 at 1.
+        share = int(reached / self.reduction_factor + 1e-9)
+        return share if growing else max(1, share)
+
+    def _competitors(
+        self,
+        objective: Objective,
+        rung: int,
+        trials: Mapping[int, Trial],
+        curves: Mapping[int, Sequence[Point]],
+    ) -> dict[int, float]:
+        """The scores of all that have reached a rung, but for those that were ended for what they did themselves."""
+        reached = scores(objective, curves, rung)
+        return {n: value for n, value in reached.items() if n not in trials or not condemned(trials[n])}
+
+    def _passed(
+        self,
+        rung: int,
+        reached: Mapping[int, float],
+        trials: Mapping[int, Trial],
+        curves: Mapping[int, Sequence[Point]],
+    ) -> int:
+        """How many have gone on from a rung: nobody held them there, and no other pruner stopped them there."""
+        passed = 0
+        for number in reached:
+            trial = trials.get(number)
+            if trial is None or trial.source == "default" or self._held(trial, rung):
+                continue
+            passed += curves[number][-1].step > rung or trial.reason is None
+        return passed
+
+    def _held(self, trial: Trial, rung: int) -> bool:
+        """Whether the trial was paused at the rung and never went on, whatever step it was in the middle of."""
+        reason = trial.reason
+        ours = reason is not None and reason.pruner == self.name and reason.numbers.get("rung") == rung
+        return ours and trial.state in (TrialState.PAUSED, TrialState.PRUNED)
+
+    def _waits_at(self, trial: Trial, rung: int) -> bool:
+        return trial.state is TrialState.PAUSED and self._held(trial, rung)
 
     def _rung_just_reached(self, sight: Sight) -> int | None:
-        steps = [point.step for point in sight.curve]
-        before = steps[-2] if len(steps) > 1 else -1
+        before = sight.curve[-2].step if len(sight.curve) > 1 else -1
         passed = [rung for rung in self.rungs(sight.total_steps) if before < rung <= sight.step]
         return passed[-1] if passed else None
 
+    def _reason(
+        self, objective: Objective, rung: int, reached: Mapping[int, float], number: int, keep: int, taken: int
+    ) -> Reason:
+        turn, own, rank = sign(objective), reached[number], _rank(reached, number)
+        others = sorted(_others(reached, number), reverse=True)
+        value = f"{turn * own:.4g}" if math.isfinite(own) else "not finite"
+        bar = others[keep - 1] if 0 < keep <= len(others) else None
+        needed = "none yet" if bar is None else f"needed {turn * bar:.4g}"
+        if rank <= keep and math.isfinite(own):
+            needed = f"{taken} have gone on already"
+        numbers = {
+            "rung": float(rung),
+            "rank": float(rank),
+            "reached": float(len(reached)),
+            "keep": float(keep),
+            "passed": float(taken),
+        }
+        if math.isfinite(own):
+            numbers["value"] = turn * own
+        if bar is not None and math.isfinite(bar):
+            numbers["threshold"] = turn * bar
+        return Reason(
+            pruner=self.name,
+            text=(
+                f"{objective.metric} {value} at rung {rung} is rank {rank} of {len(reached)}; "
+                f"the best {keep} go on ({needed})"
+            ),
+            numbers=numbers,
+        )
 
-def _about(objective: Objective, metric: str | None) -> Objective:
-    if metric is None or metric == objective.metric:
-        return objective
-    return Objective(metric=metric, direction=objective.direction, reduce=objective.reduce, smooth=objective.smooth)
+
+def _others(reached: Mapping[int, float], number: int) -> list[float]:
+    """The scores of all but one."""
+    return [value for other, value in reached.items() if other != number]
 
 
-def _value_at(objective: Objective, curve: Sequence[Point], rung: int) -> float | None:
-    """A peer's value when it passed the rung; ``None`` if it never got there."""
-    if not curve or curve[-1].step < rung:
-        return None
-    return objective_value(objective, curve, until=rung)
+def _rank(reached: Mapping[int, float], number: int) -> int:
+    """1 for the best; among equals everybody has the better rank."""
+    return 1 + sum(value > reached[number] for value in reached.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from autotune.search.objective import moving_mean, series
+from autotune.search.objective import moving_mean, recent, series
 from autotune.search.pruners.base import Sight
 from autotune.search.types import Reason
 
@@ -30,7 +30,8 @@ class KlCeiling:
 
     def judge(self, sight: Sight) -> Reason | None:
         """The reason to stop the trial, or ``None`` to let it go on."""
-        last = [value for step, value in series(sight.curve, self.metric) if step >= self.min_steps][-self.patience :]
+        reported = recent(sight.curve, self.metric, self.patience)
+        last = [value for step, value in reported if step >= self.min_steps]
         high = [value for value in last if value is not None and value > self.above]
         if len(high) < self.patience:
             return None

@@ -68,7 +68,8 @@ step = done
 while step < steps and not stopped:
     step += 1
     time.sleep(config.get("step_s", 0.0))
-    append({"step": step, "time": time.time(), "metrics": {"reward/mean": step / 10, "kl/actor_ref": 0.01 * step}})
+    reward = step / 10 + config.get("bonus", 0)
+    append({"step": step, "time": time.time(), "metrics": {"reward/mean": reward, "kl/actor_ref": 0.01 * step}})
     if step % config.get("save_freq", 1000) == 0:
         checkpoint(step)
     if step == at:

@@ -1,0 +1,34 @@
+"""Why a study starts nothing more, in one word and in a sentence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from autotune.search.types import Reason
+
+
+class Closing(StrEnum):
+    """Why a study starts nothing more and ends what runs."""
+
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    """The driver must go; the trials continue from their checkpoints under another one."""
+    WALL_CLOCK = "wall clock"
+    GPU_HOURS = "gpu hours"
+
+
+def closing_reason(closing: Closing | None, spent: str) -> Reason:
+    """The reason that a trial is ended for.
+
+    Args:
+        closing: Why the study closes; ``None`` for a trial that has its verdict already.
+        spent: What was spent of the GPU-hours, in words.
+    """
+    words = {
+        Closing.CANCELLED: "the job was cancelled",
+        Closing.INTERRUPTED: "the driver was told to go; the trial continues later",
+        Closing.WALL_CLOCK: "the wall-clock budget is spent",
+        Closing.GPU_HOURS: spent,
+        None: "the trial has its verdict",
+    }
+    return Reason(pruner="job", text=words[closing])
