@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autotune.backends.base import Backend, Command, Description
+from autotune.backends.command import CommandBackend
 from autotune.backends.native import NativeBackend
+from autotune.backends.verl.backend import VerlBackend
 from autotune.errors import UsageError
 from autotune.spec.nearest import did_you_mean
 
-BACKENDS: dict[str, Callable[[float], Backend]] = {"native": NativeBackend}
+BACKENDS: dict[str, Callable[[float], Backend]] = {
+    "native": NativeBackend,
+    "verl": VerlBackend,
+    "command": CommandBackend,
+}
 """Name in the space file -> factory from the number of cores that one trial occupies."""
 
-__all__ = ["BACKENDS", "Backend", "Command", "Description", "NativeBackend", "get_backend"]
+__all__ = [
+    "BACKENDS",
+    "Backend",
+    "Command",
+    "CommandBackend",
+    "Description",
+    "NativeBackend",
+    "VerlBackend",
+    "get_backend",
+]
 
 
 def get_backend(name: str, cpus: float = 1.0) -> Backend:

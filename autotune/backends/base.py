@@ -65,3 +65,11 @@ class Backend(Protocol):
     def prepare(self, config: FlatConfig, directory: Path) -> Command:
         """Writes what the process reads (``config.yaml``) into the trial directory and says how to start it."""
         ...
+
+    def command_line(self, trainer: TrainerSpec, config: FlatConfig) -> Sequence[str]:
+        """What a person types to run one complete configuration without this project, from the working directory.
+
+        Raises:
+            InvalidConfigError: If the trainer section cannot be used.
+        """
+        ...

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from autotune.backends.base import Command, Description
+from autotune.backends.config_file import differences, nested, write_config
 from autotune.errors import InvalidConfigError, Problem
+from autotune.spec.placeholders import written
 from autotune.spec.types import TrainerSpec
 from autotune.spec.values import FlatConfig, JsonValue
 from trainer.config import METRICS, ConfigError, ConfigProblem, build, compose, flatten
 
 STEPS_PATH = "trainer.total_steps"
 SEED_PATH = "trainer.seed"
-CONFIG_FILE = "config.yaml"
 
 
 class NativeBackend:
@@ -77,19 +77,18 @@ class NativeBackend:
             ValueError: If a value is not finite.
             OSError: If the directory cannot be written.
         """
-        # JSON is YAML in which every text is quoted, so that nothing is read back as something else.
-        text = json.dumps(nested(config), indent=2, allow_nan=False) + "\n"
-        directory.mkdir(parents=True, exist_ok=True)
-        temporary = directory / f".{CONFIG_FILE}.{os.getpid()}"
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(directory / CONFIG_FILE)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_config(config, directory)
         return Command(argv=(sys.executable, "-m", "trainer", "--trial"), env=self._environment())
+
+    def command_line(self, trainer: TrainerSpec, config: FlatConfig) -> Sequence[str]:
+        """What a person types to run one complete configuration without this project.
+
+        Raises:
+            InvalidConfigError: If the trainer section cannot be used.
+        """
+        values = {**trainer.overrides, **differences(config, self.describe(trainer).config)}
+        overrides = (f"{path}={written(value)}" for path, value in values.items())
+        return ("python", "-m", "trainer", "--config-name", trainer.config, *overrides)
 
     def _environment(self) -> Mapping[str, str]:
         env = {
@@ -103,24 +102,6 @@ class NativeBackend:
             paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
             env["PYTHONPATH"] = os.pathsep.join(paths)
         return env
-
-
-def nested(config: FlatConfig) -> dict[str, JsonValue]:
-    """A flat configuration as a tree.
-
-    Raises:
-        ValueError: If a path is a value and a group of keys at once.
-    """
-    tree: dict[str, Any] = {}
-    for path, value in config.items():
-        *groups, leaf = path.split(".")
-        node = tree
-        for group in groups:
-            node = node.setdefault(group, {})
-            if not isinstance(node, dict):
-                raise ValueError(f"{path!r} goes through {group!r}, which is a value.")
-        node[leaf] = value
-    return tree
 
 
 def _in_space(problem: ConfigProblem, trainer: TrainerSpec) -> Problem:

@@ -12,7 +12,8 @@ import yaml
 
 from autotune.backends import BACKENDS, Backend, get_backend
 from autotune.errors import InvalidConfigError, UsageError
-from autotune.spec.types import TrainerSpec
+from autotune.spec.types import MetricsSpec, TrainerSpec
+from tests.backends.verl_wheel import interpreter, real_verl
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,13 @@ class Case:
     bad_value: tuple[str, object]
 
 
+VERL = {
+    "trainer.total_steps": 7,
+    "trainer.n_gpus_per_node": 2,
+    "trainer.ppo_micro_batch_size_per_gpu": 4,
+    "model.path": "Qwen/Qwen2-7B-Instruct",
+}
+
 CASES: Mapping[str, Case] = {
     "native": Case(
         good=TrainerSpec(backend="native", overrides={"trainer.total_steps": 7}),
@@ -33,7 +41,28 @@ CASES: Mapping[str, Case] = {
         unknown_config="confg",
         unknown_key="algorithm.clip_rato",
         bad_value=("algorithm.gamma", "much"),
-    )
+    ),
+    "command": Case(
+        good=TrainerSpec(
+            backend="command",
+            config="",
+            command=("python3", "-c", "print({lr})"),
+            parameters={"lr": 0.001, "optim.name": "adam"},
+            metrics=MetricsSpec(read="jsonl", names={"eval/loss": "loss"}),
+            steps=7,
+        ),
+        override=("lr", 2.5e-5),
+        unknown_config="confg",
+        unknown_key="optim.nam",
+        bad_value=("lr", "much"),
+    ),
+    "verl": Case(
+        good=TrainerSpec(backend="verl", config="ppo_trainer", overrides=VERL),
+        override=("trainer.optim.lr", 2.5e-5),
+        unknown_config="confg",
+        unknown_key="algorithm.clip_rato",
+        bad_value=("algorithm.gamma", "much"),
+    ),
 }
 
 
@@ -48,8 +77,12 @@ def backend(name) -> Backend:
 
 
 @pytest.fixture
-def case(name) -> Case:
-    return CASES[name]
+def case(name, tmp_path_factory) -> Case:
+    case = CASES[name]
+    if name == "verl":
+        python = interpreter(tmp_path_factory.getbasetemp() / "verl", real_verl())
+        case = dataclasses.replace(case, good=dataclasses.replace(case.good, python=python))
+    return case
 
 
 def with_overrides(trainer: TrainerSpec, **overrides) -> TrainerSpec:
@@ -158,3 +191,12 @@ def test_describing_leaves_the_environment_alone(backend, case):
     before = (dict(os.environ), Path.cwd())
     backend.describe(case.good)
     assert (dict(os.environ), Path.cwd()) == before
+
+
+def test_a_configuration_can_be_run_by_hand(backend, case):
+    path, value = case.override
+    description = backend.describe(case.good)
+    words = backend.command_line(case.good, {**description.config, path: value})
+    assert all(isinstance(word, str) and "{" not in word for word in words)
+    assert any("2.5e-05" in word for word in words)
+    assert not any(str(word).startswith("backend.") for word in words)

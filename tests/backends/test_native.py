@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autotune.backends import get_backend
-from autotune.backends.native import nested
+from autotune.backends.config_file import flat, nested
 from autotune.errors import InvalidConfigError
 from autotune.spec.types import TrainerSpec
 from trainer.config import known_keys
@@ -66,7 +66,9 @@ def test_the_prepared_process_finds_the_trainer_and_accepts_the_configuration(tm
 
 
 def test_a_flat_configuration_becomes_a_tree():
-    assert nested({"a.b.c": 1, "a.b.d": None, "e": []}) == {"a": {"b": {"c": 1, "d": None}}, "e": []}
+    tree = {"a": {"b": {"c": 1, "d": None}}, "e": []}
+    assert nested({"a.b.c": 1, "a.b.d": None, "e": []}) == tree
+    assert nested(flat(tree)) == tree
     with pytest.raises(ValueError, match="which is a value"):
         nested({"a": 1, "a.b": 2})
 
