@@ -28,6 +28,7 @@ REQUIRED: dict[str, str] = {
     "pyyaml": "6.0",
     "ray": "2.60",
     "rich": "15.0",
+    "scipy": "1.15",
     "sqlalchemy": "2.1",
     "typer": "0.29",
     "uvicorn": "0.50",
