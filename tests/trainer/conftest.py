@@ -66,6 +66,48 @@ def lines_of() -> Callable[[Path], list[dict[str, object]]]:
     return read
 
 
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|start|>{{ message['role'] }}\n{{ message['content'] }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
+)
+
+
+@pytest.fixture(scope="session")
+def hf_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Write a small random Llama in Hugging Face format with a tokenizer of bytes; keywords change its shape."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    def make(*, seed: int = 0, chat: bool = True, vocab_size: int = 272, **shape: object) -> Path:
+        directory = tmp_path_factory.mktemp("hf-model")
+        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+        inner = Tokenizer(models.BPE(vocab={char: index for index, char in enumerate(alphabet)}, merges=[]))
+        inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        inner.decoder = decoders.ByteLevel()
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<|end|>", pad_token="<|pad|>")
+        tokenizer.add_special_tokens({"additional_special_tokens": ["<|start|>"]})
+        if chat:
+            tokenizer.chat_template = CHAT_TEMPLATE
+        tokenizer.save_pretrained(directory)
+        sizes: dict[str, object] = {
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "max_position_embeddings": 512,
+            "tie_word_embeddings": True,
+        }
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            config = LlamaConfig(vocab_size=vocab_size, **{**sizes, **shape})
+            LlamaForCausalLM(config).save_pretrained(directory)
+        return directory
+
+    return make
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a run in this process ended."""
@@ -82,6 +124,35 @@ def run_here(one_thread: None, capsys: pytest.CaptureFixture[str]) -> Callable[[
 
     def run(directory: Path, overrides: Mapping[str, object]) -> Ended:
         settings = [f"{key}={json.dumps(value)}" for key, value in {**QUICK, **overrides}.items()]
+        capsys.readouterr()
+        code = main(["--run-dir", str(directory), *settings])
+        result = json.loads((directory / "result.json").read_text())
+        return Ended(code=code, result=result, stderr=capsys.readouterr().err)
+
+    return run
+
+
+FROM_FILES: dict[str, object] = {
+    "model": "hf",
+    "model.dtype": "float32",
+    "model.enable_gradient_checkpointing": False,
+    "data.max_prompt_length": 64,
+    "data.max_response_length": 5,
+    "data.eval_size": 2,
+    **{key: value for key, value in QUICK.items() if not key.startswith(("model.", "data."))},
+    "trainer.total_steps": 2,
+}
+
+
+@pytest.fixture
+def run_files(one_thread: None, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """Run the trainer's own command line in this process, on a model from a directory and prompts from files."""
+    from trainer.cli import main
+
+    def run(directory: Path, model: object, overrides: Mapping[str, object]) -> Ended:
+        values = {**FROM_FILES, "model.path": str(model), **overrides}
+        groups = {"model", "data", "reward", "rollout"}
+        settings = [f"{key}={value if key in groups else json.dumps(value)}" for key, value in values.items()]
         capsys.readouterr()
         code = main(["--run-dir", str(directory), *settings])
         result = json.loads((directory / "result.json").read_text())

@@ -21,12 +21,12 @@ def config(overrides: dict[str, object]):
 def test_training_and_held_out_prompts_are_disjoint_and_seeded(name: str) -> None:
     settings = config({"data": name})
     task = TASKS[name](width=settings.width)
-    prompts = split(task, settings)
+    prompts = split(task, settings, tokenizer_of(task))
     train, held_out = ({example.prompt for example in part} for part in (prompts.train, prompts.held_out))
     assert (len(train), len(held_out)) == (settings.train_size, settings.eval_size)
     assert not train & held_out
-    assert split(task, settings) == prompts
-    assert split(task, config({"data": name, "data.seed": 1})) != prompts
+    assert split(task, settings, tokenizer_of(task)) == prompts
+    assert split(task, config({"data": name, "data.seed": 1}), tokenizer_of(task)) != prompts
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))
@@ -34,7 +34,7 @@ def test_every_answer_fits_and_is_worth_1(name: str) -> None:
     settings = config({"data": name})
     task = TASKS[name](width=settings.width)
     tokenizer = tokenizer_of(task)
-    for example in split(task, settings).train[:200]:
+    for example in split(task, settings, tokenizer).train[:200]:
         assert tokenizer.decode(tokenizer.encode(example.prompt)) == example.prompt
         assert len(tokenizer.encode(example.ground_truth)) < settings.max_response_length
         assert prefix_match(example.prompt, example.ground_truth, example.ground_truth) == 1.0
@@ -51,7 +51,7 @@ def test_known_examples() -> None:
 def test_a_prompt_that_is_too_long_is_refused() -> None:
     settings = config({"data.max_prompt_length": 8})
     with pytest.raises(ConfigError, match="has 9 tokens"):
-        split(TASKS["digits"](width=8), settings)
+        split(TASKS["digits"](width=8), settings, tokenizer_of(TASKS["digits"](width=8)))
 
 
 def test_demonstrations_slip_only_at_slippery_places() -> None:

@@ -17,11 +17,10 @@ CLEAR_MARGIN = 0.25  # reward units; the default gains about 0.4
 MOST_KL = 0.3  # nats per token; the default ends near 0.1
 
 
-def learns(directory: Path, seed: int, mathematics: Mathematics | None = None) -> bool:
-    """Whether 40 steps of the shipped default raise the held-out reward and stay near the reference."""
-    config = build(
-        compose(overrides={"trainer.seed": seed, "system.num_threads": 1, "system.logging.progress_freq": 0})
-    )
+def learns(directory: Path, seed: int, mathematics: Mathematics | None = None, name: str = "config") -> bool:
+    """Whether 40 steps of a shipped configuration raise the held-out reward and stay near the reference."""
+    quiet = {"trainer.seed": seed, "system.num_threads": 1, "system.logging.progress_freq": 0}
+    config = build(compose(name, overrides=quiet))
     run_session(config, directory, StopFlag(), mathematics=mathematics)
     lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     metrics = [line["metrics"] for line in lines if "metrics" in line]
@@ -37,6 +36,12 @@ def learns(directory: Path, seed: int, mathematics: Mathematics | None = None) -
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_default_learns(tmp_path: Path, one_thread: None, seed: int) -> None:
     assert learns(tmp_path, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["grpo"])
+def test_an_algorithm_without_a_critic_learns(tmp_path: Path, one_thread: None, name: str) -> None:
+    assert learns(tmp_path, 0, name=name)
 
 
 def advantages_flipped() -> Mathematics:

@@ -64,12 +64,16 @@ def warm(threads: int) -> torch.Tensor:
     settings = WarmStartConfig(steps=5, batch_size=8, lr=1e-2, slip_fraction=0.5, seed=0)
     shape = ModelConfig(
         path="tiny",
+        critic_path=None,
+        trust_remote_code=False,
         hidden_size=16,
         intermediate_size=32,
         num_layers=1,
         num_heads=2,
         dtype="float32",
         enable_gradient_checkpointing=False,
+        lora_rank=0,
+        lora_alpha=16,
         warm_start=settings,
     )
     task = TASKS["digits"](width=3)

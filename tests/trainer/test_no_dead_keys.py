@@ -17,6 +17,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.modules.module import register_module_forward_hook
 
 from trainer.config import ConfigError, build, flatten, known_keys
+from trainer.failures import TrainerError
 from trainer.loop import ppo_mathematics, run_session
 from trainer.signals import StopFlag
 
@@ -33,21 +34,32 @@ ADAPTIVE = {"algorithm.kl_ctrl.type": "adaptive", "algorithm.kl_ctrl.horizon": 1
 CUT = {"data.max_response_length": 3}
 TURNS: dict[str, Turn] = {
     "debug": Turn(True),
-    "algorithm.adv_estimator": Turn("none such"),
+    "algorithm.adv_estimator": Turn("rloo", {"rollout.n": 2}),
     "algorithm.gamma": Turn(0.5),
     "algorithm.lam": Turn(0.1),
     "algorithm.whiten_advantages": Turn(False),
     "algorithm.truncation": Turn("mask", CUT),
+    "algorithm.truncation_penalty": Turn(1.0, CUT),
+    "algorithm.overlong_buffer": Turn(3, {"algorithm.truncation_penalty": 1.0}),
     "algorithm.clip_ratio": Turn(0.001, {"trainer.ppo_epochs": 3}),
     "algorithm.clip_ratio_high": Turn(0.9, {"algorithm.clip_ratio": 0.001, "trainer.ppo_epochs": 3}),
+    "algorithm.clip_ratio_c": Turn(1.0011, {"algorithm.clip_ratio": 0.001, "trainer.ppo_epochs": 3}),
+    "algorithm.rollout_is_threshold": Turn(0.5),
+    "algorithm.loss_agg_mode": Turn("seq-mean-token-sum"),
     "algorithm.cliprange_value": Turn(1e-5, {"trainer.ppo_epochs": 4}),
     "algorithm.vf_coef": Turn(1.0),
     "algorithm.entropy_coeff": Turn(0.1),
+    "algorithm.kl_loss_coef": Turn(1.0),
+    "algorithm.kl_loss_type": Turn("k3", {"algorithm.kl_loss_coef": 1.0, "trainer.ppo_epochs": 3}),
     "algorithm.kl_ctrl.type": Turn("adaptive"),
     "algorithm.kl_ctrl.kl_coef": Turn(5.0),
     "algorithm.kl_ctrl.target_kl": Turn(1e-6, {**ADAPTIVE, "trainer.optim.lr": 1e-2, "trainer.total_steps": 4}),
     "algorithm.kl_ctrl.horizon": Turn(10, ADAPTIVE),
     "model.path": Turn("none such"),
+    "model.critic_path": Turn("somewhere"),
+    "model.trust_remote_code": Turn(True),
+    "model.lora_rank": Turn(2),
+    "model.lora_alpha": Turn(64, {"model.lora_rank": 2}),
     "model.hidden_size": Turn(24),
     "model.intermediate_size": Turn(48),
     "model.num_layers": Turn(2),
@@ -63,13 +75,23 @@ TURNS: dict[str, Turn] = {
     "rollout.temperature": Turn(0.5),
     "rollout.n": Turn(2),
     "rollout.max_batch_size": Turn(3),
+    "rollout.dtype": Turn("bfloat16"),
+    "rollout.gpu_memory_utilization": Turn(0.5),
+    "rollout.max_num_batched_tokens": Turn(4096),
+    "rollout.enable_chunked_prefill": Turn(True),
+    "rollout.enable_prefix_caching": Turn(True),
+    "rollout.enforce_eager": Turn(True),
+    "rollout.sync_tolerance": Turn(0.1),
     "trainer.total_steps": Turn(3),
     "trainer.num_epochs": Turn(1, {"data.train_size": 8}),
     "trainer.until_step": Turn(1),
     "trainer.train_batch_size": Turn(16),
     "trainer.mini_batch_size": Turn(8),
     "trainer.ppo_epochs": Turn(2),
+    "trainer.critic_warmup": Turn(1),
     "trainer.ppo_micro_batch_size_per_gpu": Turn(2),
+    "trainer.use_dynamic_bsz": Turn(True, {"trainer.ppo_max_token_len_per_gpu": 18}),
+    "trainer.ppo_max_token_len_per_gpu": Turn(18, {"trainer.use_dynamic_bsz": True}),
     "trainer.grad_clip": Turn(1e-7),
     "trainer.optim.lr": Turn(1e-2),
     "trainer.optim.critic_lr": Turn(1e-1),
@@ -84,8 +106,11 @@ TURNS: dict[str, Turn] = {
     "trainer.seed": Turn(1),
     "reward.name": Turn("exact_match"),
     "reward.function": Turn("json:dumps"),
+    "reward.timeout_s": Turn(1e-9, {"reward.name": None, "reward.function": "trainer.rewards:prefix_match"}),
     "data.name": Turn("arithmetic", {"data.width": 2, "data.max_prompt_length": 6}),
     "data.width": Turn(2),
+    "data.train_file": Turn("rows.jsonl"),
+    "data.eval_file": Turn("rows.jsonl"),
     "data.train_size": Turn(32),
     "data.eval_size": Turn(7),
     "data.max_prompt_length": Turn(3),
@@ -114,9 +139,10 @@ def behaviour(directory: Path, config: Mapping[str, object], stderr: pytest.Capt
         if "Llama" in name:
             seen["forwards"][name] = seen["forwards"].get(name, 0) + 1
 
-    right = ppo_mathematics("gae")
+    flat = flatten(config)
+    right = ppo_mathematics(flat["algorithm.adv_estimator"], group_size=flat["rollout.n"])
 
-    def look(*arguments: torch.Tensor, clip_low: float, clip_high: float) -> tuple[torch.Tensor, torch.Tensor]:
+    def look(*arguments: torch.Tensor, **options: object) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         if not hooks:  # from the first update on, so that building and warming up the model is not counted
             hooks.append(register_module_forward_hook(count))
         seen["threads"] = torch.get_num_threads()
@@ -125,7 +151,7 @@ def behaviour(directory: Path, config: Mapping[str, object], stderr: pytest.Capt
         seen["micro-batch"] = len(arguments[0])
         backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
         seen["timeout"] = str(backend.options._timeout)
-        return right.policy_loss(*arguments, clip_low=clip_low, clip_high=clip_high)
+        return right.policy_loss(*arguments, **options)
 
     stderr.readouterr()
     directory.mkdir()
@@ -133,7 +159,7 @@ def behaviour(directory: Path, config: Mapping[str, object], stderr: pytest.Capt
     try:
         built = build(config)
         result = run_session(built, directory, StopFlag(), mathematics=dataclasses.replace(right, policy_loss=look))
-    except (ConfigError, OSError, RuntimeError) as error:
+    except (ConfigError, OSError, RuntimeError, TrainerError) as error:
         return {"refused": str(error)}
     finally:
         for hook in hooks:

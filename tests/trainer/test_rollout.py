@@ -13,12 +13,16 @@ from trainer.rollout import HfEngine, Request, Sampling, check_version, sample_s
 
 SHAPE = ModelConfig(
     path="tiny",
+    critic_path=None,
+    trust_remote_code=False,
     hidden_size=16,
     intermediate_size=32,
     num_layers=2,
     num_heads=2,
     dtype="float32",
     enable_gradient_checkpointing=False,
+    lora_rank=0,
+    lora_alpha=16,
     warm_start=WarmStartConfig(steps=0, batch_size=1, lr=0.1, slip_fraction=0.0, seed=0),
 )
 PROMPTS = [[2, 3, 4], [5], [6, 7], [2, 2, 2, 2, 2]]

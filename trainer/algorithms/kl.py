@@ -1,8 +1,11 @@
 """Estimators of the KL divergence from samples, and the controllers of its coefficient.
 
 With `x ~ p` and `r = log p(x) - log q(x)` the estimators of `KL(p || q)` are, after Schulman's note
-(http://joschu.net/blog/kl-approx.html): `k1 = r` and `k3 = exp(-r) - 1 + r`. Both are unbiased; k3 is never negative
-and has the smaller variance near `p = q`.
+(http://joschu.net/blog/kl-approx.html): `k1 = r`, `k2 = r^2 / 2` and `k3 = exp(-r) - 1 + r`. k1 and k3 are unbiased as
+values; k3 is never negative and has the smaller variance near `p = q`.
+
+As losses they are judged by their gradient with respect to p on samples of p: k1's is zero on average (the score
+function's), k2's is that of `KL(p || q)`, k3's is that of `KL(q || p)`.
 """
 
 from __future__ import annotations
@@ -27,6 +30,21 @@ def kl_k1(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
         Same shape, nats per token; single tokens may be negative.
     """
     return logprobs - other_logprobs
+
+
+def kl_k2(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
+    """Estimator k2, `(log p - log q)^2 / 2`: biased as a value, but its gradient is that of `KL(p || q)`.
+
+    The log-ratio is clamped to +-20, where its gradient ends.
+
+    Args:
+        logprobs: Any shape, log-probabilities under the sampled distribution p (nats).
+        other_logprobs: Same shape, under q.
+
+    Returns:
+        Same shape, nats per token, never negative.
+    """
+    return 0.5 * (logprobs - other_logprobs).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).square()
 
 
 def kl_k3(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
@@ -98,6 +116,14 @@ class AdaptiveKlController:
     def restored(self, coef: float) -> AdaptiveKlController:
         """This controller when a run resumes with the coefficient it had reached."""
         return AdaptiveKlController(coef=coef, target_kl=self.target_kl, horizon=self.horizon)
+
+
+def fitting_horizon(num_responses: int) -> int:
+    """A horizon for a run that samples `num_responses` in all: a twentieth of them.
+
+    The coefficient can then move by a factor of at most `exp(0.2 * 20)`, about 55, whether the run is short or long.
+    """
+    return max(1, round(num_responses / 20))
 
 
 KlController = FixedKlController | AdaptiveKlController

@@ -18,12 +18,16 @@ def clipped_policy_loss(
     *,
     clip_low: float,
     clip_high: float,
-) -> tuple[Tensor, Tensor]:
+    clip_c: float | None = None,
+    weights: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
     """The clipped surrogate (Schulman et al. 2017, arXiv:1707.06347, equation 7), negated and summed over tokens.
 
     `ratio = exp(logprobs - old_logprobs)`;
     `loss = sum(max(-A * ratio, -A * clip(ratio, 1 - clip_low, 1 + clip_high)))`.
-    A sum, not a mean: the caller divides by the token count of the whole mini-batch, so that the gradient does not
+    With `clip_c` a token of negative advantage loses at most `-clip_c * A` (dual clip, Ye et al. 2020,
+    arXiv:1912.09729, equation 5); beyond that its gradient is 0.
+    A sum, not a mean: the caller divides by the denominator of the whole mini-batch, so that the gradient does not
     depend on how the mini-batch is split.
 
     Args:
@@ -32,10 +36,12 @@ def clipped_policy_loss(
         advantages: `[batch, time]`.
         response_mask: `[batch, time]`, boolean.
         clip_low: How far the ratio may fall below 1.
-        clip_high: How far it may rise above 1.
+        clip_high: How far it may rise above 1; more than `clip_low` is DAPO's clip-higher (arXiv:2503.14476).
+        clip_c: The dual clip, above `1 + clip_high`; None for none.
+        weights: `[batch, time]` or `[batch, 1]`, multiplied to the loss of each token; None for 1.
 
     Returns:
-        The summed loss and the number of clipped tokens, scalars.
+        The summed loss, the number of tokens clipped by the ratio and by the dual clip, scalars.
     """
     zero = torch.zeros_like(old_logprobs)
     log_ratio = torch.where(response_mask, logprobs - old_logprobs, zero)
@@ -43,5 +49,13 @@ def clipped_policy_loss(
     ratio = log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()
     unclipped = -advantages * ratio
     clipped = -advantages * ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
-    loss = masked_sum(torch.maximum(unclipped, clipped), response_mask)
-    return loss, ((clipped > unclipped) & response_mask).sum()
+    loss = torch.maximum(unclipped, clipped)
+    dual_clipped = response_mask.new_zeros((), dtype=torch.int64)
+    if clip_c is not None:
+        most = -advantages * clip_c
+        dual = (advantages < 0) & (loss > most)
+        loss = torch.where(dual, most, loss)
+        dual_clipped = (dual & response_mask).sum()
+    if weights is not None:
+        loss = loss * weights
+    return masked_sum(loss, response_mask), ((clipped > unclipped) & response_mask).sum(), dual_clipped

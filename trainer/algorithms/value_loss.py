@@ -9,7 +9,13 @@ from trainer.algorithms.masked import masked_mean, masked_sum
 
 
 def clipped_value_loss(
-    values: Tensor, old_values: Tensor, returns: Tensor, response_mask: Tensor, *, cliprange: float
+    values: Tensor,
+    old_values: Tensor,
+    returns: Tensor,
+    response_mask: Tensor,
+    *,
+    cliprange: float,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The clipped value loss (Schulman et al. 2015, arXiv:1506.02438, section 5, in the clipped form of PPO's code).
 
@@ -21,6 +27,7 @@ def clipped_value_loss(
         returns: `[batch, time]`.
         response_mask: `[batch, time]`, boolean.
         cliprange: How far a value may move from the old one (reward units).
+        weights: `[batch, time]` or `[batch, 1]`, multiplied to the loss of each token; None for 1.
 
     Returns:
         The summed loss and the number of clipped tokens, scalars.
@@ -30,8 +37,10 @@ def clipped_value_loss(
     clipped_values = torch.minimum(torch.maximum(values, old_values - cliprange), old_values + cliprange)
     unclipped = (values - returns).square()
     clipped = (clipped_values - returns).square()
-    loss = 0.5 * masked_sum(torch.maximum(unclipped, clipped), response_mask)
-    return loss, ((clipped > unclipped) & response_mask).sum()
+    loss = torch.maximum(unclipped, clipped)
+    if weights is not None:
+        loss = loss * weights
+    return 0.5 * masked_sum(loss, response_mask), ((clipped > unclipped) & response_mask).sum()
 
 
 def explained_variance(values: Tensor, returns: Tensor, response_mask: Tensor) -> Tensor:

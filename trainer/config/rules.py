@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from trainer.config.algorithm_rules import algorithm_problems
 from trainer.config.problems import ConfigProblem
-from trainer.config.schema import Config
+from trainer.config.schema import Config, ModelConfig
+
+TINY = "tiny"
+FILE_FORMATS = ("jsonl", "parquet")
+VLLM_KEYS = (
+    "dtype",
+    "gpu_memory_utilization",
+    "max_num_batched_tokens",
+    "enable_chunked_prefill",
+    "enable_prefix_caching",
+    "enforce_eager",
+    "sync_tolerance",
+)
 
 
 def cross_field_problems(config: Config) -> list[ConfigProblem]:
@@ -24,6 +37,9 @@ def world_size_problems(config: Config, world_size: int) -> list[ConfigProblem]:
         if size % world_size:
             message = f"{size} responses cannot be split evenly over {world_size} ranks"
             problems.append(ConfigProblem(path=path, message=message, hint=f"use a multiple of {world_size}"))
+    if config.rollout.name == "vllm" and world_size > 1:
+        message = f"got 'vllm', which samples in one process, but there are {world_size} ranks"
+        problems.append(ConfigProblem(path="rollout.name", message=message, hint="use rollout=hf, or one rank"))
     return problems
 
 
@@ -35,7 +51,7 @@ def _batches(config: Config) -> list[ConfigProblem]:
         fitting = [size for size in range(1, train + 1) if train % size == 0]
         closest = min(fitting, key=lambda size: abs(size - mini))
         problems.append(ConfigProblem(path="trainer.mini_batch_size", message=message, hint=f"{closest} would do"))
-    if config.data.train_size < train:
+    if config.data.train_size is not None and config.data.train_size < train:
         message = f"got {train}, but there are only data.train_size = {config.data.train_size} prompts"
         problems.append(
             ConfigProblem(path="trainer.train_batch_size", message=message, hint="lower it or raise data.train_size")
@@ -55,12 +71,11 @@ def _kl(config: Config) -> list[ConfigProblem]:
     kl = config.algorithm.kl_ctrl
     problems = []
     if kl.type == "adaptive":
-        for name in ("target_kl", "horizon"):
-            if getattr(kl, name) is None:
-                message = "is null, but algorithm.kl_ctrl.type = adaptive needs it"
-                problems.append(
-                    ConfigProblem(path=f"algorithm.kl_ctrl.{name}", message=message, hint="set it or use type: fixed")
-                )
+        if kl.target_kl is None:
+            message = "is null, but algorithm.kl_ctrl.type = adaptive needs it"
+            problems.append(
+                ConfigProblem(path="algorithm.kl_ctrl.target_kl", message=message, hint="set it or use type: fixed")
+            )
         if kl.kl_coef == 0:
             message = "is 0, and an adaptive controller multiplies: it would stay 0 for ever"
             problems.append(ConfigProblem(path="algorithm.kl_ctrl.kl_coef", message=message, hint="start at 0.001"))
@@ -91,8 +106,39 @@ def _reward(config: Config) -> list[ConfigProblem]:
 
 
 def _model(config: Config) -> list[ConfigProblem]:
-    hidden, heads = config.model.hidden_size, config.model.num_heads
-    if hidden % heads == 0 and (hidden // heads) % 2 == 0:
+    model = config.model
+    sizes = {name: getattr(model, name) for name in ("hidden_size", "intermediate_size", "num_layers", "num_heads")}
+    if model.path == TINY:
+        problems = [
+            ConfigProblem(
+                path=f"model.{name}",
+                message=f"is null, but the built-in model '{TINY}' needs it",
+                hint="see model=tiny",
+            )
+            for name, size in sizes.items()
+            if size is None
+        ]
+        if model.critic_path is not None:
+            message = f"got {model.critic_path!r}, but the critic of '{TINY}' starts from the actor"
+            problems.append(ConfigProblem(path="model.critic_path", message=message, hint="set it to null"))
+        if model.trust_remote_code:
+            message = f"got true, but the built-in model '{TINY}' brings no code"
+            problems.append(ConfigProblem(path="model.trust_remote_code", message=message, hint="set it to false"))
+        return problems or _rotary(model)
+    given = [name for name, size in sizes.items() if size is not None]
+    if given or model.warm_start.steps:
+        named = [*given, *(["warm_start.steps"] if model.warm_start.steps else [])]
+        message = (
+            f"got {model.path!r}, which brings its own sizes and weights, but "
+            f"{', '.join(f'model.{name}' for name in named)} are those of the built-in '{TINY}'"
+        )
+        return [ConfigProblem(path="model.path", message=message, hint="choose the option model=hf")]
+    return []
+
+
+def _rotary(model: ModelConfig) -> list[ConfigProblem]:
+    hidden, heads = model.hidden_size, model.num_heads
+    if hidden is None or heads is None or (hidden % heads == 0 and (hidden // heads) % 2 == 0):
         return []
     message = f"got {hidden}, must be an even multiple of model.num_heads = {heads} (rotary embeddings come in pairs)"
     return [
@@ -100,6 +146,56 @@ def _model(config: Config) -> list[ConfigProblem]:
             path="model.hidden_size", message=message, hint=f"{2 * heads * max(1, hidden // (2 * heads))} would do"
         )
     ]
+
+
+def _rollout(config: Config) -> list[ConfigProblem]:
+    rollout, data = config.rollout, config.data
+    if rollout.name != "vllm":
+        return [
+            ConfigProblem(
+                path=f"rollout.{name}",
+                message=f"got {getattr(rollout, name)!r}, but rollout.name = {rollout.name} does not read it",
+                hint="choose the option rollout=vllm, or set it to null",
+            )
+            for name in VLLM_KEYS
+            if getattr(rollout, name) is not None
+        ]
+    longest, budget = data.max_prompt_length + data.max_response_length, rollout.max_num_batched_tokens
+    if budget is not None and budget < rollout.max_batch_size:
+        message = f"got {budget}, but each of rollout.max_batch_size = {rollout.max_batch_size} sequences needs a token"
+        hint = f"raise it to {rollout.max_batch_size}, or lower rollout.max_batch_size"
+        return [ConfigProblem(path="rollout.max_num_batched_tokens", message=message, hint=hint)]
+    if budget is None or budget >= longest or rollout.enable_chunked_prefill is not False:
+        return []
+    message = (
+        f"got {budget}, but a sequence may have {longest} tokens, and without chunked prefill it must fit in one batch"
+    )
+    hint = f"raise it to {longest}, or set rollout.enable_chunked_prefill=true"
+    return [ConfigProblem(path="rollout.max_num_batched_tokens", message=message, hint=hint)]
+
+
+def _data(config: Config) -> list[ConfigProblem]:
+    data = config.data
+    of_files = data.name in FILE_FORMATS
+    needed = ("train_file",) if of_files else ("width", "train_size", "eval_size")
+    unused = ("width",) if of_files else ("train_file", "eval_file")
+    problems = [
+        ConfigProblem(path=f"data.{name}", message=f"is null, but data.name = {data.name} needs it", hint="set it")
+        for name in needed
+        if getattr(data, name) is None
+    ]
+    for name in unused:
+        if getattr(data, name) is not None:
+            message = f"got {getattr(data, name)!r}, but data.name = {data.name} does not read it"
+            hint = "set it to null" if of_files else "choose the option data=jsonl or data=parquet, or set it to null"
+            problems.append(ConfigProblem(path=f"data.{name}", message=message, hint=hint))
+    if of_files and data.eval_file is None and data.eval_size is None:
+        message = "is null, and so is data.eval_file: nothing would be held out for the evaluation"
+        problems.append(ConfigProblem(path="data.eval_size", message=message, hint="set one of the two"))
+    if of_files and config.model.path == TINY:
+        message = f"got {TINY!r}, which knows the characters of the built-in tasks only, not the words of a file"
+        problems.append(ConfigProblem(path="model.path", message=message, hint="choose model=hf or model=smollm2"))
+    return problems
 
 
 def _until(config: Config) -> list[ConfigProblem]:
@@ -110,4 +206,15 @@ def _until(config: Config) -> list[ConfigProblem]:
     return [ConfigProblem(path="trainer.until_step", message=message, hint="null means all steps")]
 
 
-_RULES: tuple[Callable[[Config], list[ConfigProblem]], ...] = (_clip, _kl, _model, _batches, _schedule, _until, _reward)
+_RULES: tuple[Callable[[Config], list[ConfigProblem]], ...] = (
+    _clip,
+    _kl,
+    algorithm_problems,
+    _model,
+    _data,
+    _rollout,
+    _batches,
+    _schedule,
+    _until,
+    _reward,
+)

@@ -27,6 +27,10 @@ def limited(
     return field(metadata={"low": low, "above": above, "high": high, "choices": choices})
 
 
+COMPARING_ESTIMATORS = ("grpo", "dr_grpo", "rloo", "reinforce_pp_baseline")
+ADV_ESTIMATORS = ("gae", "reinforce_pp", *COMPARING_ESTIMATORS)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KlCtrlConfig:
     """The KL penalty in the reward and its controller."""
@@ -41,17 +45,29 @@ class KlCtrlConfig:
 class AlgorithmConfig:
     """What is optimised: advantages, clipping, penalties."""
 
-    adv_estimator: str = limited(choices=("gae",))
+    adv_estimator: str = limited(choices=ADV_ESTIMATORS)
     gamma: float = limited(low=0.0, high=1.0)
     lam: float = limited(low=0.0, high=1.0)
     whiten_advantages: bool = field()
     truncation: str = limited(choices=("terminal", "bootstrap", "mask"))
+    truncation_penalty: float = limited(low=0.0, high=1000.0)
+    overlong_buffer: int = limited(low=0, high=1_000_000)
     clip_ratio: float = limited(above=0.0, high=10.0)
     clip_ratio_high: float | None = limited(above=0.0, high=10.0)
+    clip_ratio_c: float | None = limited(above=1.0, high=1000.0)
+    rollout_is_threshold: float | None = limited(above=0.0, high=1000.0)
+    loss_agg_mode: str = limited(choices=("token-mean", "seq-mean-token-sum", "seq-mean-token-mean"))
     cliprange_value: float = limited(above=0.0, high=100.0)
     vf_coef: float = limited(low=0.0, high=100.0)
     entropy_coeff: float = limited(low=0.0, high=10.0)
+    kl_loss_coef: float = limited(low=0.0, high=100.0)
+    kl_loss_type: str = limited(choices=("k1", "k2", "k3"))  # k1 is known, to be refused with its reason
     kl_ctrl: KlCtrlConfig = field()
+
+    @property
+    def needs_critic(self) -> bool:
+        """Whether the advantages come from a value network; all other estimators do without."""
+        return self.adv_estimator == "gae"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,15 +83,19 @@ class WarmStartConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelConfig:
-    """The actor's network; the critic and the reference start from the same weights."""
+    """The actor's network; the reference starts from the same weights, and so does the critic without a path."""
 
-    path: str = limited(choices=("tiny",))
-    hidden_size: int = limited(low=8, high=65_536)
-    intermediate_size: int = limited(low=8, high=262_144)
-    num_layers: int = limited(low=1, high=512)
-    num_heads: int = limited(low=1, high=512)
+    path: str = field()
+    critic_path: str | None = field()
+    trust_remote_code: bool = field()
+    hidden_size: int | None = limited(low=8, high=65_536)
+    intermediate_size: int | None = limited(low=8, high=262_144)
+    num_layers: int | None = limited(low=1, high=512)
+    num_heads: int | None = limited(low=1, high=512)
     dtype: str = limited(choices=("float32", "bfloat16"))
     enable_gradient_checkpointing: bool = field()
+    lora_rank: int = limited(low=0, high=1024)
+    lora_alpha: float = limited(above=0.0, high=65_536)
     warm_start: WarmStartConfig = field()
 
 
@@ -83,10 +103,17 @@ class ModelConfig:
 class RolloutConfig:
     """How responses are sampled."""
 
-    name: str = limited(choices=("hf",))
+    name: str = limited(choices=("hf", "vllm"))
     temperature: float = limited(above=0.0, high=100.0)
     n: int = limited(low=1, high=4096)
     max_batch_size: int = limited(low=1, high=1_048_576)
+    dtype: str | None = limited(choices=("float32", "bfloat16"))
+    gpu_memory_utilization: float | None = limited(above=0.0, high=1.0)
+    max_num_batched_tokens: int | None = limited(low=1, high=16_777_216)
+    enable_chunked_prefill: bool | None = field()
+    enable_prefix_caching: bool | None = field()
+    enforce_eager: bool | None = field()
+    sync_tolerance: float | None = limited(above=0.0, high=100.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +145,10 @@ class TrainerConfig:
     train_batch_size: int = limited(low=1, high=1_048_576)
     mini_batch_size: int = limited(low=1, high=1_048_576)
     ppo_epochs: int = limited(low=1, high=1000)
+    critic_warmup: int = limited(low=0)
     ppo_micro_batch_size_per_gpu: int = limited(low=1, high=1_048_576)
+    use_dynamic_bsz: bool = field()
+    ppo_max_token_len_per_gpu: int = limited(low=1, high=1_073_741_824)
     grad_clip: float = limited(above=0.0)
     optim: OptimConfig = field()
     fsdp_config: FsdpConfig = field()
@@ -132,18 +162,21 @@ class TrainerConfig:
 class RewardConfig:
     """What a response is worth."""
 
-    name: str | None = limited(choices=("prefix_match", "exact_match"))
+    name: str | None = limited(choices=("prefix_match", "exact_match", "gsm8k"))
     function: str | None = field()
+    timeout_s: float = limited(above=0.0, high=86_400)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataConfig:
     """The prompts."""
 
-    name: str = limited(choices=("digits", "arithmetic"))
-    width: int = limited(low=1, high=9)
-    train_size: int = limited(low=1, high=10_000_000)
-    eval_size: int = limited(low=1, high=1_000_000)
+    name: str = limited(choices=("digits", "arithmetic", "jsonl", "parquet"))
+    width: int | None = limited(low=1, high=9)
+    train_file: str | None = field()
+    eval_file: str | None = field()
+    train_size: int | None = limited(low=1, high=10_000_000)
+    eval_size: int | None = limited(low=1, high=1_000_000)
     max_prompt_length: int = limited(low=1, high=1_000_000)
     max_response_length: int = limited(low=1, high=1_000_000)
     shuffle: bool = field()

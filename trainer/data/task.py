@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from trainer.data.tokenizer import CharTokenizer
@@ -17,11 +18,15 @@ class Example:
         index: Identifies the prompt within its task; seeds its samples.
         prompt: Text given to the model.
         ground_truth: Text expected from it, without the end token.
+        data_source: Where the prompt comes from; empty when nobody said.
+        extra_info: What else a row of a file knows, for one's own reward function.
     """
 
     index: int
     prompt: str
     ground_truth: str
+    data_source: str = ""
+    extra_info: Mapping[str, object] = field(default_factory=dict)
 
 
 class Task(Protocol):

@@ -1,9 +1,42 @@
-"""A tokenizer of single characters."""
+"""What the loop needs of a tokenizer, and one of single characters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+
+class Tokenizer(Protocol):
+    """Text to tokens and back."""
+
+    @property
+    def pad_id(self) -> int:
+        """Fills the rows of a batch."""
+
+    @property
+    def end_id(self) -> int:
+        """Ends a response."""
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest token id."""
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text, nothing added."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids; special tokens are left out."""
+
+    def conversation(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """Chat messages as the text after which the model answers.
+
+        Raises:
+            ValueError: There is no chat template, or it refuses these messages.
+        """
+
+    def opening(self, text: str) -> str:
+        """A plain prompt as the model expects it: with the token that opens every text, where there is one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,3 +81,11 @@ class CharTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids; padding and end tokens are left out."""
         return "".join(self.alphabet[token - 2] for token in ids if token >= 2)
+
+    def conversation(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """Chat messages need words, which characters of a built-in task do not make."""
+        raise ValueError(f"the built-in model has no chat template (got {len(messages)} messages)")
+
+    def opening(self, text: str) -> str:
+        """The text itself: no token opens it."""
+        return text

@@ -7,13 +7,20 @@ import os
 import random
 import re
 import shutil
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_state_dict,
+    set_model_state_dict,
+    set_state_dict,
+)
 
 from trainer.distributed.world import World
 
@@ -85,18 +92,47 @@ def load_checkpoint(directory: Path, step: int, pairs: Mapping[str, Pair], world
     dcp.load(state, checkpoint_id=source)
     for name, (model, optimizer) in pairs.items():
         part = state[name]
-        set_state_dict(model, optimizer, model_state_dict=part["model"], optim_state_dict=part["optimizer"])
+        set_state_dict(
+            model,
+            optimizer,
+            model_state_dict=part["model"],
+            optim_state_dict=part["optimizer"],
+            options=StateDictOptions(ignore_frozen_params=True, strict=_all_trained(model)),
+        )
     rng = source / f"rng_{world.rank}.json"
     if rng.is_file():
         _set_rng_state(json.loads(rng.read_text()), world.device)
 
 
+def load_weights(directory: Path, step: int, name: str, model: torch.nn.Module) -> None:
+    """Load what was trained of one network, without optimizer, ranks or process group.
+
+    Args:
+        directory: The run's directory.
+        step: The checkpoint's step.
+        name: The network's name in the checkpoint (`actor`, `critic`).
+        model: Takes the weights; those of it that are frozen stay as they are.
+    """
+    options = StateDictOptions(ignore_frozen_params=True, strict=_all_trained(model))
+    weights = get_model_state_dict(model, options=options)
+    state = {name: {"model": weights}}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        dcp.load(state, checkpoint_id=directory / CHECKPOINTS / f"step_{step}", no_dist=True)
+    set_model_state_dict(model, weights, options=options)
+
+
 def _state(pairs: Mapping[str, Pair]) -> dict[str, dict[str, object]]:
+    """What is trained; frozen weights are those that the run started from, so beside adapters they are left out."""
     state = {}
     for name, (model, optimizer) in pairs.items():
-        weights, moments = get_state_dict(model, optimizer)
+        weights, moments = get_state_dict(model, optimizer, options=StateDictOptions(ignore_frozen_params=True))
         state[name] = {"model": weights, "optimizer": moments}
     return state
+
+
+def _all_trained(model: torch.nn.Module) -> bool:
+    return all(parameter.requires_grad for parameter in model.parameters())
 
 
 def _rng_state(device: torch.device) -> dict[str, object]:

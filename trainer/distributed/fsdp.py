@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -15,7 +15,9 @@ from trainer.config import Config
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
-def shard(model: torch.nn.Module, blocks: torch.nn.ModuleList, mesh: DeviceMesh, config: Config) -> torch.nn.Module:
+def shard(
+    model: torch.nn.Module, blocks: Iterable[torch.nn.Module], mesh: DeviceMesh, config: Config
+) -> torch.nn.Module:
     """Shard a network in place: each transformer block, then the root.
 
     Parameters stay float32 in the optimizer and are cast to `model.dtype` for forward and backward; gradients are

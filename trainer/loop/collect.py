@@ -11,15 +11,16 @@ from trainer.data import Example
 from trainer.distributed import whole_weights
 from trainer.loop.experience import Experience
 from trainer.loop.forward import response_logprobs, response_values
+from trainer.loop.micro_batches import micro_batches, restored
 from trainer.loop.run import Run
-from trainer.rewards import score
+from trainer.models import merged
 from trainer.rollout import Request, Response, Sampling, check_version, sample_seed
 
 
 def sync_engine(run: Run, policy_version: int) -> None:
     """Hand the actor's weights to the rollout engine, unless it has them."""
     if run.engine.policy_version != policy_version:
-        run.engine.sync(whole_weights(run.actor), policy_version)
+        run.engine.sync(merged(run.actor, whole_weights(run.actor)), policy_version)
 
 
 def sample(run: Run, step: int) -> tuple[list[Example], Response]:
@@ -44,10 +45,7 @@ def sample(run: Run, step: int) -> tuple[list[Example], Response]:
 def scores_of(run: Run, examples: Sequence[Example], response: Response) -> list[float]:
     """The reward of each response."""
     texts = [run.tokenizer.decode(row[mask].tolist()) for row, mask in zip(response.tokens, response.mask, strict=True)]
-    return [
-        score(run.reward, example.prompt, text, example.ground_truth)
-        for example, text in zip(examples, texts, strict=True)
-    ]
+    return [run.reward.of(example, text) for example, text in zip(examples, texts, strict=True)]
 
 
 @torch.no_grad()
@@ -56,14 +54,21 @@ def measure(run: Run, examples: Sequence[Example], response: Response) -> Experi
     tokens, attention_mask = _sequences(run, examples, response)
     length = response.tokens.shape[1]
     temperature = run.config.rollout.temperature
+    everyone = torch.arange(len(examples), device=tokens.device)
+    micros = micro_batches([everyone], attention_mask, length, run.config.trainer, run.world)
     parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
-    for rows in torch.arange(len(examples)).split(run.config.trainer.ppo_micro_batch_size_per_gpu):
-        part, mask = tokens[rows], attention_mask[rows]
-        old, entropy = response_logprobs(run.actor, part, mask, length, temperature, entropy=True)
-        ref, _ = response_logprobs(run.reference, part, mask, length, temperature, entropy=False)
+    for micro in micros:
+        part, mask = micro.sequences(tokens, length), micro.sequences(attention_mask, length)
+        old, entropy = response_logprobs(run.actor, part, mask, micro.response, temperature, entropy=True)
+        ref, _ = response_logprobs(run.reference, part, mask, micro.response, temperature, entropy=False)
         assert entropy is not None
-        parts.append((old, entropy, ref, response_values(run.critic, part, mask, length)))
-    old_logprobs, entropies, ref_logprobs, values = (torch.cat(column) for column in zip(*parts, strict=True))
+        no_values = torch.zeros(len(part), micro.response + 1, device=tokens.device)
+        values = no_values if run.critic is None else response_values(run.critic, part, mask, micro.response)
+        parts.append((old, entropy, ref, values))
+    old_logprobs, entropies, ref_logprobs, values = (
+        restored(column, micros, width)
+        for column, width in zip(zip(*parts, strict=True), (length, length, length, length + 1), strict=True)
+    )
     return Experience(
         tokens=tokens,
         attention_mask=attention_mask,

@@ -22,7 +22,7 @@ class Experience:
         old_logprobs: `[B, T]`, recomputed by the actor before the update (nats).
         ref_logprobs: `[B, T]`, by the reference (nats).
         entropy: `[B, T]`, of the actor before the update (nats).
-        values: `[B, T + 1]`, of the state before each token, and of the state after the last place.
+        values: `[B, T + 1]`, of the state before each token, and of the state after the last place; 0 without a critic.
         scores: `[B]`, rewards without the KL penalty.
         truncated: `[B]`, true where the length limit ended the response.
     """
@@ -51,11 +51,15 @@ class Targets:
         advantages: `[B, T]`.
         returns: `[B, T]`.
         mask: `[B, T]`, the tokens that count: the response mask, without masked-out truncated responses.
+        response_weights: `[B, 1]`, weight of each response's tokens in all losses; None for 1.
+        importance: `[B, T]`, weight of each token in the policy loss (see `truncated_importance`); None for 1.
     """
 
     advantages: Tensor
     returns: Tensor
     mask: Tensor
+    response_weights: Tensor | None = None
+    importance: Tensor | None = None
 
 
 def position_ids(attention_mask: Tensor) -> Tensor:

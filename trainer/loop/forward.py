@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from trainer.algorithms import token_entropy, token_logprobs
+from trainer.algorithms import logprobs_and_entropy
 from trainer.loop.experience import position_ids
 
 
@@ -31,9 +31,8 @@ def response_logprobs(
         position_ids=position_ids(attention_mask),
         use_cache=False,
         logits_to_keep=length + 1,
-    ).logits[:, :-1]  # the logits at a place belong to the next token
-    logprobs = token_logprobs(logits, tokens[:, -length:], temperature=temperature)
-    return logprobs, token_entropy(logits, temperature=temperature) if entropy else None
+    ).logits  # the logits at a place belong to the next token; the last place has none
+    return logprobs_and_entropy(logits, tokens[:, -length:], temperature=temperature, entropy=entropy, reuse=True)
 
 
 def response_values(critic: torch.nn.Module, tokens: Tensor, attention_mask: Tensor, length: int) -> Tensor:

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from trainer.algorithms import (
-    ADVANTAGE_ESTIMATORS,
+    CRITIC_ESTIMATORS,
+    GROUP_ESTIMATORS,
     clipped_policy_loss,
     clipped_value_loss,
     kl_penalised_rewards,
 )
+
+Advantages = Callable[..., tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,16 +30,38 @@ class Mathematics:
     """
 
     token_rewards: Callable[..., Tensor]
-    advantages: Callable[..., tuple[Tensor, Tensor]]
-    policy_loss: Callable[..., tuple[Tensor, Tensor]]
+    advantages: Advantages
+    policy_loss: Callable[..., tuple[Tensor, Tensor, Tensor]]
     value_loss: Callable[..., tuple[Tensor, Tensor]]
 
 
-def ppo_mathematics(adv_estimator: str) -> Mathematics:
-    """PPO's formulas with the advantage estimator named."""
+def ppo_mathematics(adv_estimator: str, *, group_size: int = 1) -> Mathematics:
+    """PPO's formulas with the advantage estimator named.
+
+    Args:
+        adv_estimator: A key of `CRITIC_ESTIMATORS` or `GROUP_ESTIMATORS`.
+        group_size: Responses per prompt, for the estimators that compare them.
+    """
+    if adv_estimator in CRITIC_ESTIMATORS:
+        advantages = CRITIC_ESTIMATORS[adv_estimator]
+    else:
+        advantages = _without_critic(GROUP_ESTIMATORS[adv_estimator], group_size)
     return Mathematics(
         token_rewards=kl_penalised_rewards,
-        advantages=ADVANTAGE_ESTIMATORS[adv_estimator],
+        advantages=advantages,
         policy_loss=clipped_policy_loss,
         value_loss=clipped_value_loss,
     )
+
+
+def _without_critic(estimator: Callable[..., Tensor], group_size: int) -> Advantages:
+    """An estimator that reads no values, called like one that does; its returns are its advantages."""
+
+    def advantages(
+        rewards: Tensor, values: Tensor, response_mask: Tensor, last_values: Tensor, *, gamma: float, lam: float
+    ) -> tuple[Tensor, Tensor]:
+        del values, last_values, lam
+        result = estimator(rewards, response_mask, group_size=group_size, gamma=gamma)
+        return result, result
+
+    return advantages

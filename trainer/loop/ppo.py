@@ -11,8 +11,9 @@ from trainer.algorithms import KlController
 from trainer.distributed import save_checkpoint
 from trainer.failures import NonFiniteError
 from trainer.loop.collect import measure, sample, sync_engine
+from trainer.loop.debug import show_debug
 from trainer.loop.evaluate import evaluate
-from trainer.loop.report import Timing, show_debug, show_progress, step_metrics
+from trainer.loop.report import Timing, show_progress, step_metrics
 from trainer.loop.run import Run
 from trainer.loop.schedule import lr_factor, set_lr
 from trainer.loop.targets import compute_targets
@@ -63,8 +64,7 @@ def train(run: Run, progress: Progress, directory: Path, stop: StopFlag) -> Prog
     while progress.step < run.last_step and not world.any(stop.requested):
         step = progress.step + 1
         factor = lr_factor(step, settings.total_steps, settings.optim)
-        lr = set_lr(run.actor_optimizer, factor)
-        set_lr(run.critic_optimizer, factor)
+        rates = {name: set_lr(optimizer, factor) for name, (_, optimizer) in run.trained.items()}
 
         started = time.perf_counter()
         sync_engine(run, progress.step)
@@ -80,7 +80,8 @@ def train(run: Run, progress: Progress, directory: Path, stop: StopFlag) -> Prog
         done = time.perf_counter()
 
         timing = Timing(rollout_s=sampled - started, update_s=done - measured, step_s=done - started)
-        metrics = step_metrics(run, experience, targets, stats, timing) | {"kl/coef": kl_coef, "actor/lr": lr}
+        metrics = step_metrics(run, experience, targets, stats, timing)
+        metrics |= {"kl/coef": kl_coef, "actor/lr": rates["actor"]}
         progress = Progress(
             step=step,
             controller=progress.controller.updated(metrics["kl/actor_ref"], len(experience.tokens)),
@@ -90,7 +91,7 @@ def train(run: Run, progress: Progress, directory: Path, stop: StopFlag) -> Prog
             metrics |= evaluate(run, step)
         metrics_file.step(step, metrics)
         show_progress(run, step, metrics)
-        show_debug(run, step, metrics)
+        show_debug(run, step, metrics, stats.components)
         if progress.nonfinite_steps >= MAX_NONFINITE_STEPS:
             raise NonFiniteError(
                 f"loss or gradient was not finite in {MAX_NONFINITE_STEPS} steps in a row, the last was step {step}",
@@ -112,7 +113,6 @@ def save(run: Run, progress: Progress, directory: Path, metrics_file: MetricsFil
         "model": dataclasses.asdict(run.config.model),
         "data": dataclasses.asdict(run.config.data),
     }
-    pairs = {"actor": (run.actor, run.actor_optimizer), "critic": (run.critic, run.critic_optimizer)}
     keep = run.config.trainer.max_checkpoints
-    path = save_checkpoint(directory, progress.step, pairs, state, run.world, keep=keep)
+    path = save_checkpoint(directory, progress.step, run.trained, state, run.world, keep=keep)
     metrics_file.checkpoint(progress.step, path)

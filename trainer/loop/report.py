@@ -44,35 +44,33 @@ def step_metrics(
         "kl/actor_ref": masked_mean(kl_k1(old, experience.ref_logprobs), mask),
         "kl/rollout_actor": masked_mean(kl_k3(experience.rollout_logprobs, old), mask),
         "actor/entropy": masked_mean(experience.entropy, mask),
-        "critic/explained_variance": explained_variance(experience.values[:, :-1], targets.returns, targets.mask),
         "response/length_mean": lengths.mean(),
         "response/truncated_fraction": experience.truncated.float().mean(),
     }
+    if run.critic is not None:
+        tensors["critic/explained_variance"] = explained_variance(
+            experience.values[:, :-1], targets.returns, targets.mask
+        )
     tokens = int(experience.attention_mask.sum())
-    return {name: float(value) for name, value in tensors.items()} | {
-        "kl/old_new": _mean(stats.kl_old_new),
-        "actor/loss": _mean(stats.actor_loss),
-        "actor/clip_fraction": _mean(stats.actor_clip_fraction),
-        "actor/grad_norm": _mean(stats.actor_grad_norm),
-        "critic/loss": _mean(stats.critic_loss),
-        "critic/clip_fraction": _mean(stats.critic_clip_fraction),
-        "critic/grad_norm": _mean(stats.critic_grad_norm),
-        "perf/tokens_per_s": tokens / timing.step_s,
-        "perf/step_s": timing.step_s,
-        "perf/rollout_s": timing.rollout_s,
-        "perf/update_s": timing.update_s,
-        "perf/peak_memory_gb": peak_memory_gb(run.world.device),
-        "perf/mfu": _flops(run, tokens) / timing.step_s / (_peak(run) * run.world.size),
-    }
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+    measured = {name: float(value) for name, value in tensors.items()}
+    return (
+        measured
+        | stats.means()
+        | {
+            "perf/tokens_per_s": tokens / timing.step_s,
+            "perf/step_s": timing.step_s,
+            "perf/rollout_s": timing.rollout_s,
+            "perf/update_s": timing.update_s,
+            "perf/peak_memory_gb": peak_memory_gb(run.world.device),
+            "perf/mfu": _flops(run, tokens) / timing.step_s / (_peak(run) * run.world.size),
+        }
+    )
 
 
 def _flops(run: Run, tokens: int) -> float:
     """FLOPs of a step by the usual count: 2 per parameter and token forward, 4 backward (attention left out)."""
-    actor, critic = num_parameters(run.actor), num_parameters(run.critic)
+    actor = num_parameters(run.actor)
+    critic = 0 if run.critic is None else num_parameters(run.critic)
     forward = 2 * tokens * (3 * actor + critic)  # sampling, old and reference log-probabilities; values
     updates = 6 * tokens * (actor + critic) * run.config.trainer.ppo_epochs
     return float(forward + updates)
@@ -98,12 +96,3 @@ def show_progress(run: Run, step: int, metrics: Mapping[str, float]) -> None:
     }
     text = "  ".join(f"{name} {value:.4f}" for name, value in shown.items() if value is not None)
     say(f"step {step}/{run.last_step}  {text}")
-
-
-def show_debug(run: Run, step: int, metrics: Mapping[str, float]) -> None:
-    """Memory and gradient norms on stderr when `debug` is on."""
-    if not (run.world.is_main and run.config.debug):
-        return
-    names = ("perf/peak_memory_gb", "actor/grad_norm", "critic/grad_norm", "actor/loss", "critic/loss")
-    text = "  ".join(f"{name} {metrics[name]:.6g}" for name in names)
-    say(f"debug {step}  {text}")

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import torch
 
-from trainer.algorithms import KlController, kl_controller
+from trainer.algorithms import KlController, fitting_horizon, kl_controller
 from trainer.config import Config, ConfigError, world_size_problems
-from trainer.data import TASKS, CharTokenizer, Example, PromptOrder, split, tokenizer_of
-from trainer.distributed import World, shard
+from trainer.data import Example, PromptOrder, Tokenizer, load_prompts
+from trainer.distributed import Pair, World
 from trainer.loop.mathematics import Mathematics, ppo_mathematics
-from trainer.models import build_networks
-from trainer.rewards import REWARDS, RewardFunction, load_reward
-from trainer.rollout import ENGINES, RolloutEngine
+from trainer.models import build_networks, load_tokenizer
+from trainer.rewards import REWARDS, Reward, load_reward
+from trainer.rollout import RolloutEngine, build_engine
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,27 +28,35 @@ class Run:
         held_out: The evaluation's prompts.
         reward: Scores a response.
         actor: The policy, sharded.
-        critic: The value network, sharded.
+        critic: The value network, sharded; None when the advantages need none.
         reference: The frozen policy, sharded.
         actor_optimizer: AdamW of the actor.
-        critic_optimizer: AdamW of the critic.
+        critic_optimizer: AdamW of the critic, if there is one.
         engine: Samples.
         mathematics: The formulas.
     """
 
     config: Config
     world: World
-    tokenizer: CharTokenizer
+    tokenizer: Tokenizer
     order: PromptOrder
     held_out: tuple[Example, ...]
-    reward: RewardFunction
+    reward: Reward
     actor: torch.nn.Module
-    critic: torch.nn.Module
+    critic: torch.nn.Module | None
     reference: torch.nn.Module
     actor_optimizer: torch.optim.Optimizer
-    critic_optimizer: torch.optim.Optimizer
+    critic_optimizer: torch.optim.Optimizer | None
     engine: RolloutEngine
     mathematics: Mathematics
+
+    @property
+    def trained(self) -> dict[str, Pair]:
+        """The networks that training changes, each with its optimizer, by name."""
+        pairs = {"actor": (self.actor, self.actor_optimizer)}
+        if self.critic is not None and self.critic_optimizer is not None:
+            pairs["critic"] = (self.critic, self.critic_optimizer)
+        return pairs
 
     @property
     def last_step(self) -> int:
@@ -77,13 +85,9 @@ def build_run(config: Config, world: World, mathematics: Mathematics | None = No
     if problems:
         raise ConfigError(problems)
     reward = load_reward(config.reward, REWARDS)
-    task = TASKS[config.data.name](width=config.data.width)
-    tokenizer = tokenizer_of(task)
-    prompts = split(task, config.data)
-    networks = build_networks(config, prompts.train, tokenizer, world.device)
-    actor = shard(networks.actor, networks.actor.model.layers, world.mesh, config)
-    critic = shard(networks.critic, networks.critic.backbone.layers, world.mesh, config)
-    reference = shard(networks.reference, networks.reference.model.layers, world.mesh, config)
+    tokenizer = load_tokenizer(config)
+    prompts = load_prompts(config, tokenizer, announce=world.is_main)
+    networks = build_networks(config, prompts.train, tokenizer, world.device).sharded(world.mesh, config)
     optim = config.trainer.optim
     return Run(
         config=config,
@@ -97,31 +101,32 @@ def build_run(config: Config, world: World, mathematics: Mathematics | None = No
         ),
         held_out=prompts.held_out,
         reward=reward,
-        actor=actor,
-        critic=critic,
-        reference=reference,
-        actor_optimizer=_adamw(actor, optim.lr, config),
+        actor=networks.actor,
+        critic=networks.critic,
+        reference=networks.reference,
+        actor_optimizer=_adamw(networks.actor, optim.lr, config),
         # A factor on the loss cancels out in AdamW, so the weight of the value loss acts on the step itself.
-        critic_optimizer=_adamw(critic, optim.critic_lr * config.algorithm.vf_coef, config),
-        engine=ENGINES[config.rollout.name](
-            networks.sampler,
-            pad_id=tokenizer.pad_id,
-            end_id=tokenizer.end_id,
-            max_batch_size=config.rollout.max_batch_size,
-        ),
-        mathematics=mathematics or ppo_mathematics(config.algorithm.adv_estimator),
+        critic_optimizer=None
+        if networks.critic is None
+        else _adamw(networks.critic, optim.critic_lr * config.algorithm.vf_coef, config),
+        engine=build_engine(config, networks, tokenizer),
+        mathematics=mathematics or ppo_mathematics(config.algorithm.adv_estimator, group_size=config.rollout.n),
     )
 
 
 def first_controller(config: Config) -> KlController:
-    """The KL controller before the first step."""
-    kl = config.algorithm.kl_ctrl
-    return kl_controller(kl.type, kl_coef=kl.kl_coef, target_kl=kl.target_kl, horizon=kl.horizon)
+    """The KL controller before the first step; without a horizon it gets one that fits the length of the run."""
+    kl, settings = config.algorithm.kl_ctrl, config.trainer
+    horizon = kl.horizon
+    if horizon is None:
+        horizon = fitting_horizon(settings.total_steps * settings.train_batch_size * config.rollout.n)
+    return kl_controller(kl.type, kl_coef=kl.kl_coef, target_kl=kl.target_kl, horizon=horizon)
 
 
 def _adamw(model: torch.nn.Module, lr: float, config: Config) -> torch.optim.Optimizer:
     optim = config.trainer.optim
-    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, eps=optim.eps, weight_decay=optim.weight_decay, fused=True)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=lr, eps=optim.eps, weight_decay=optim.weight_decay, fused=True)
     for group in optimizer.param_groups:
         group["peak_lr"] = lr
     return optimizer

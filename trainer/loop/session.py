@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from trainer.config import Config, ConfigError, ConfigProblem, flatten
+from trainer.config.schema import COMPARING_ESTIMATORS
 from trainer.console import say
 from trainer.distributed import complete_checkpoints, load_checkpoint, open_world, read_progress
 from trainer.loop.mathematics import Mathematics
@@ -41,6 +42,11 @@ def run_session(config: Config, directory: Path, stop: StopFlag, *, mathematics:
                 peak_memory_gb=peak_memory_gb(world.device),
             )
         run = build_run(config, world, mathematics)
+        if world.is_main and config.rollout.n == 1 and config.algorithm.adv_estimator in COMPARING_ESTIMATORS:
+            say(
+                f"note: with rollout.n = 1 nothing is compared: algorithm.adv_estimator = "
+                f"{config.algorithm.adv_estimator} takes the reward itself as the advantage; set rollout.n to 4 or more"
+            )
         progress = train(run, resume(run, directory), directory, stop)
         status = "finished" if progress.step >= run.last_step else "stopped"
         return Result(status=status, last_step=progress.step, peak_memory_gb=peak_memory_gb(world.device))
@@ -59,8 +65,7 @@ def resume(run: Run, directory: Path) -> Progress:
     step = max(steps)
     saved = read_progress(directory, step)
     _check_same(run, saved, step)
-    pairs = {"actor": (run.actor, run.actor_optimizer), "critic": (run.critic, run.critic_optimizer)}
-    load_checkpoint(directory, step, pairs, run.world)
+    load_checkpoint(directory, step, run.trained, run.world)
     if run.world.is_main:
         say(f"resuming after step {step}")
     return Progress(

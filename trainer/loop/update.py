@@ -2,69 +2,71 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from trainer.algorithms import kl_k3, masked_sum
+from trainer.algorithms import DENOMINATORS, num_tokens
 from trainer.distributed import whole
+from trainer.loop.debug import gradient_norms
 from trainer.loop.experience import Experience, Targets
-from trainer.loop.forward import response_logprobs, response_values
+from trainer.loop.losses import actor_loss, critic_loss
+from trainer.loop.micro_batches import MicroBatch, micro_batches
 from trainer.loop.run import Run
 from trainer.seeds import derived_seed
+
+Sums = Mapping[str, Tensor]
+"""Sums over the tokens of a micro-batch by metric. The first is the loss, and carries the gradient."""
 
 
 @dataclass(kw_only=True, slots=True)
 class UpdateStats:
-    """What the updates of one step measured, one entry per update.
+    """What the updates of one step measured.
 
     Attributes:
-        actor_loss: Mean over the mini-batch's tokens.
-        critic_loss: Mean over the mini-batch's tokens.
-        actor_grad_norm: Before clipping.
-        critic_grad_norm: Before clipping.
-        actor_clip_fraction: Share of tokens.
-        critic_clip_fraction: Share of tokens.
-        kl_old_new: Nats per token.
+        values: One entry per update, by the name of the metric.
+        components: With `debug`, the gradient norms of each network's components, one entry per update.
         skipped: Updates left out because loss or gradient was not finite.
     """
 
-    actor_loss: list[float] = field(default_factory=list)
-    critic_loss: list[float] = field(default_factory=list)
-    actor_grad_norm: list[float] = field(default_factory=list)
-    critic_grad_norm: list[float] = field(default_factory=list)
-    actor_clip_fraction: list[float] = field(default_factory=list)
-    critic_clip_fraction: list[float] = field(default_factory=list)
-    kl_old_new: list[float] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=dict)
+    components: dict[str, list[dict[str, float]]] = field(default_factory=dict)
     skipped: int = 0
+
+    def add(self, values: Mapping[str, float]) -> None:
+        """Keep what one update of one network measured."""
+        for name, value in values.items():
+            self.values.setdefault(name, []).append(value)
+
+    def means(self) -> dict[str, float]:
+        """The mean of each metric over the updates."""
+        return {name: sum(values) / len(values) for name, values in self.values.items()}
 
 
 def update(run: Run, experience: Experience, targets: Targets, step: int) -> UpdateStats:
     """Update actor and critic on the global batch; every rank takes its share of each mini-batch.
 
-    An update whose loss or gradient is not finite is left out, for the network concerned, and counted.
+    An update whose loss or gradient is not finite is left out, for the network concerned, and counted. In the first
+    `trainer.critic_warmup` steps the actor is left alone.
     """
     stats = UpdateStats()
+    train_actor = step > run.config.trainer.critic_warmup
+    length = experience.response_mask.shape[1]
     for rows in mini_batches(run, len(experience.tokens), step):
-        num_tokens = targets.mask[rows].sum().clamp(min=1)
-        share = rows.chunk(run.world.size)[run.world.rank]
-        totals = torch.zeros(5, device=run.world.device)
-        for micro in share.split(run.config.trainer.ppo_micro_batch_size_per_gpu):
-            totals += accumulate_gradients(run, experience, targets, micro, num_tokens)
-        actor_loss, actor_clipped, kl, critic_loss, critic_clipped = (run.world.sum(totals) / num_tokens).tolist()
-        actor_norm = _apply(run.actor, run.actor_optimizer, actor_loss, run.config.trainer.grad_clip)
-        critic_norm = _apply(run.critic, run.critic_optimizer, critic_loss, run.config.trainer.grad_clip)
-        stats.actor_loss.append(actor_loss)
-        stats.critic_loss.append(critic_loss)
-        stats.actor_grad_norm.append(actor_norm)
-        stats.critic_grad_norm.append(critic_norm)
-        stats.actor_clip_fraction.append(actor_clipped)
-        stats.critic_clip_fraction.append(critic_clipped)
-        stats.kl_old_new.append(kl)
-        stats.skipped += not all(map(math.isfinite, (actor_loss, critic_loss, actor_norm, critic_norm)))
+        shares = rows.chunk(run.world.size)
+        micros = micro_batches(shares, experience.attention_mask, length, run.config.trainer, run.world)
+        finite = True
+        if train_actor:
+            sums = accumulate(run, actor_loss, experience, targets, micros, targets.mask[rows])
+            finite &= _apply(run, "actor", sums, stats)
+        if run.critic is not None:
+            sums = accumulate(run, critic_loss, experience, targets, micros, targets.mask[rows])
+            finite &= _apply(run, "critic", sums, stats)
+        stats.skipped += not finite
     return stats
 
 
@@ -76,53 +78,53 @@ def mini_batches(run: Run, num_responses: int, step: int) -> Iterator[Tensor]:
         yield from torch.randperm(num_responses, generator=generator).to(run.world.device).split(size)
 
 
-def accumulate_gradients(
-    run: Run, experience: Experience, targets: Targets, rows: Tensor, num_tokens: Tensor
-) -> Tensor:
-    """Forward and backward over some rows, for both networks.
+def accumulate(
+    run: Run,
+    loss_of: Callable[[Run, Experience, Targets, MicroBatch], Sums],
+    experience: Experience,
+    targets: Targets,
+    micros: Sequence[MicroBatch],
+    mask: Tensor,
+) -> dict[str, float]:
+    """Forward and backward over this rank's micro-batches of a mini-batch, for one network.
 
-    Sums over tokens are divided by the tokens of the whole mini-batch, and multiplied by the number of ranks because
-    FSDP averages over them: the gradient does not depend on the split into micro-batches or ranks.
+    Sums are divided by the denominator of the whole mini-batch, and multiplied by the number of ranks because FSDP
+    averages over them: the gradient does not depend on the split into micro-batches or ranks.
 
     Args:
         run: The run.
+        loss_of: The sums of a micro-batch, loss first.
         experience: The global batch.
         targets: Its advantages and returns.
-        rows: The micro-batch.
-        num_tokens: Valid tokens of the mini-batch over all ranks.
+        micros: This rank's micro-batches.
+        mask: `[rows, T]`, the tokens that count of the mini-batch over all ranks.
 
     Returns:
-        `[5]`, sums over this rank's tokens: policy loss, clipped ratios, KL old to new, value loss, clipped values.
+        The means over the mini-batch of all ranks by metric: losses by `loss_agg_mode`, all else over tokens.
     """
-    algorithm = run.config.algorithm
-    tokens, attention_mask, mask = experience.tokens[rows], experience.attention_mask[rows], targets.mask[rows]
-    length = mask.shape[1]
-    scale = run.world.size / num_tokens
-    logprobs, entropy = response_logprobs(
-        run.actor, tokens, attention_mask, length, run.config.rollout.temperature, entropy=algorithm.entropy_coeff != 0
-    )
-    old = experience.old_logprobs[rows]
-    high = algorithm.clip_ratio if algorithm.clip_ratio_high is None else algorithm.clip_ratio_high
-    policy_loss, clipped = run.mathematics.policy_loss(
-        logprobs, old, targets.advantages[rows], mask, clip_low=algorithm.clip_ratio, clip_high=high
-    )
-    if entropy is not None:
-        policy_loss = policy_loss - algorithm.entropy_coeff * masked_sum(entropy, mask)
-    (policy_loss * scale).backward()
-    values = response_values(run.critic, tokens, attention_mask, length)[:, :-1]
-    value_loss, values_clipped = run.mathematics.value_loss(
-        values, experience.values[rows, :-1], targets.returns[rows], mask, cliprange=algorithm.cliprange_value
-    )
-    (value_loss * scale).backward()
-    kl = masked_sum(kl_k3(old, logprobs.detach()), mask)
-    sums = (policy_loss.detach(), clipped, kl, value_loss.detach(), values_clipped)
-    return torch.stack([part.float() for part in sums])
+    denominator, tokens = DENOMINATORS[run.config.algorithm.loss_agg_mode](mask), num_tokens(mask)
+    scale = run.world.size / denominator
+    names: list[str] = []
+    parts: list[Tensor] = []
+    for micro in micros:
+        sums = loss_of(run, experience, targets, micro)
+        names = list(sums)
+        (sums[names[0]] * scale).backward()
+        parts.append(torch.stack([value.detach().float() for value in sums.values()]))
+    totals = run.world.sum(functools.reduce(torch.add, parts))
+    divisors = torch.stack([denominator if name.endswith("loss") else tokens for name in names])
+    return dict(zip(names, (totals / divisors).tolist(), strict=True))
 
 
-def _apply(model: torch.nn.Module, optimizer: torch.optim.Optimizer, loss: float, grad_clip: float) -> float:
-    """Clip, step and clear; without the step when loss or gradient is not finite. Returns the norm before clipping."""
-    norm = float(whole(torch.nn.utils.clip_grad_norm_(model.parameters(), grad_clip)))
-    if math.isfinite(loss) and math.isfinite(norm):
+def _apply(run: Run, network: str, means: Mapping[str, float], stats: UpdateStats) -> bool:
+    """Clip, step and clear; without the step when loss or gradient is not finite. Returns whether it stepped."""
+    model, optimizer = run.trained[network]
+    if run.config.debug:
+        stats.components.setdefault(network, []).append(gradient_norms(model))
+    norm = float(whole(torch.nn.utils.clip_grad_norm_(model.parameters(), run.config.trainer.grad_clip)))
+    finite = math.isfinite(norm) and math.isfinite(means[f"{network}/loss"])
+    if finite:
         optimizer.step()
     optimizer.zero_grad()
-    return norm
+    stats.add({**means, f"{network}/grad_norm": norm})
+    return finite

@@ -37,7 +37,7 @@ def cached_weights(ingredients: Mapping[str, object], make: Callable[[], dict[st
         return load_file(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(target.with_suffix(".lock")):
+        with locked(target.with_suffix(".lock")):
             if target.is_file():
                 return load_file(target)
             weights = make()
@@ -49,7 +49,8 @@ def cached_weights(ingredients: Mapping[str, object], make: Callable[[], dict[st
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file, across processes, for the time of a `with` block."""
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from trainer.rewards.builtin import exact_match, prefix_match
-from trainer.rewards.load import RewardFunction, load_reward, score
+from trainer.rewards.gsm8k import gsm8k
+from trainer.rewards.load import Reward, RewardFunction, load_reward
 
-REWARDS: dict[str, RewardFunction] = {"prefix_match": prefix_match, "exact_match": exact_match}
+REWARDS: dict[str, RewardFunction] = {"prefix_match": prefix_match, "exact_match": exact_match, "gsm8k": gsm8k}
 
-__all__ = ["REWARDS", "RewardFunction", "exact_match", "load_reward", "prefix_match", "score"]
+__all__ = ["REWARDS", "Reward", "RewardFunction", "exact_match", "gsm8k", "load_reward", "prefix_match"]

@@ -3,28 +3,95 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, cast
 
 from trainer.config import ConfigError, ConfigProblem, RewardConfig
+from trainer.data import Example
 from trainer.failures import DataError, NonFiniteError
+from trainer.rewards.limit import TimeLimit, TooSlowError
 
-RewardFunction: TypeAlias = Callable[[str, str, str], float]
+RewardFunction: TypeAlias = Callable[..., object]
+POSITIONAL = ("prompt", "response", "ground_truth")
+# What a function may ask for by name; `solution_str` is verl's word for the response.
+NAMES = (*POSITIONAL, "solution_str", "data_source", "extra_info")
 
 
-def load_reward(config: RewardConfig, registry: Mapping[str, RewardFunction]) -> RewardFunction:
-    """The reward function of a configuration.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reward:
+    """A reward function and how to call it.
+
+    Attributes:
+        function: Built in or a person's own.
+        by_name: The arguments that it takes by name; empty means prompt, response and ground truth by position.
+        limit: Ends the wait for a person's own function; None trusts it.
+    """
+
+    function: RewardFunction
+    by_name: tuple[str, ...] = ()
+    limit: TimeLimit | None = None
+
+    def of(self, example: Example, response: str) -> float:
+        """What a response is worth.
+
+        Raises:
+            DataError: The function raises, returns no number, or takes too long.
+            NonFiniteError: It returns NaN or an infinity, which no update could survive.
+        """
+        shown = f"for the prompt {example.prompt!r} and the response {response!r}"
+        name = getattr(self.function, "__name__", repr(self.function))
+        try:
+            value = float(cast(float, self._called(example, response)))
+        except MemoryError:
+            raise
+        except TooSlowError as error:
+            raise DataError(
+                f"the reward function '{name}' took longer than {error.seconds:g} s {shown}",
+                hint="make it faster, or raise reward.timeout_s",
+            ) from error
+        except Exception as error:  # a person's function may raise anything
+            raise DataError(
+                f"the reward function '{name}' failed {shown}: {type(error).__name__}: {error}",
+                hint="it must return a number for every response, also an empty one",
+            ) from error
+        if not math.isfinite(value):
+            raise NonFiniteError(
+                f"the reward is {value} {shown}",
+                hint="return a finite number, for example 0.0 for a response without worth",
+            )
+        return value
+
+    def _called(self, example: Example, response: str) -> object:
+        known = {
+            "prompt": example.prompt,
+            "response": response,
+            "ground_truth": example.ground_truth,
+            "solution_str": response,
+            "data_source": example.data_source,
+            "extra_info": example.extra_info,
+        }
+        named = {name: known[name] for name in self.by_name}
+        ordered = () if named else tuple(known[name] for name in POSITIONAL)
+        if self.limit is None:
+            return self.function(*ordered, **named)
+        return self.limit.call(lambda: self.function(*ordered, **named))
+
+
+def load_reward(config: RewardConfig, registry: Mapping[str, RewardFunction]) -> Reward:
+    """The reward of a configuration.
 
     A person's own module is looked for on the import path and in the working directory.
 
     Raises:
-        ConfigError: The module or function cannot be found, or is no function.
+        ConfigError: The module or function cannot be found, is no function, or takes other arguments.
     """
     if config.name is not None:
-        return registry[config.name]
+        return Reward(function=registry[config.name])
     path = cast(str, config.function)
     module_name, _, function_name = path.partition(":")
     here = str(Path.cwd())
@@ -34,35 +101,32 @@ def load_reward(config: RewardConfig, registry: Mapping[str, RewardFunction]) ->
         function = getattr(importlib.import_module(module_name), function_name)
     except Exception as error:  # a person's module may raise anything while it is imported
         message = f"cannot load '{path}': {type(error).__name__}: {error}"
-        hint = "must be 'module:function', the module on PYTHONPATH or in the working directory"
-        raise ConfigError([ConfigProblem(path="reward.function", message=message, hint=hint)]) from error
-    if not callable(function):
-        message = f"'{path}' is a {type(function).__name__}, must be a function"
-        raise ConfigError([ConfigProblem(path="reward.function", message=message, hint="")])
-    return cast(RewardFunction, function)
-
-
-def score(function: RewardFunction, prompt: str, response: str, ground_truth: str) -> float:
-    """Call a reward function on one response.
-
-    Raises:
-        DataError: It raises or returns no number.
-        NonFiniteError: It returns NaN or an infinity, which no update could survive.
-    """
-    shown = f"for the prompt {prompt!r} and the response {response!r}"
-    try:
-        value = float(function(prompt, response, ground_truth))
-    except MemoryError:
-        raise
-    except Exception as error:  # a person's function may raise anything
-        name = getattr(function, "__name__", repr(function))
-        raise DataError(
-            f"the reward function '{name}' failed {shown}: {type(error).__name__}: {error}",
-            hint="it must return a number for every response, also an empty one",
+        raise _refused(
+            message, "must be 'module:function', the module on PYTHONPATH or in the working directory"
         ) from error
-    if not math.isfinite(value):
-        raise NonFiniteError(
-            f"the reward is {value} {shown}",
-            hint="return a finite number, for example 0.0 for a response without worth",
-        )
-    return value
+    if not callable(function):
+        raise _refused(f"'{path}' is a {type(function).__name__}, must be a function", "")
+    return Reward(function=function, by_name=_by_name(path, function), limit=TimeLimit(seconds=config.timeout_s))
+
+
+def _by_name(path: str, function: RewardFunction) -> tuple[str, ...]:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built in C, without a signature
+        return ()
+    parameters = signature.parameters.values()
+    single = [item for item in parameters if item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)]
+    required = [item.name for item in single if item.default is item.empty]
+    named = tuple(item.name for item in single if item.name in NAMES and item.kind is not item.POSITIONAL_ONLY)
+    if named and set(required) <= set(named):
+        return named
+    try:
+        signature.bind(*POSITIONAL)
+    except TypeError as error:
+        message = f"'{path}' takes {signature}: cannot be called with {', '.join(POSITIONAL)}"
+        raise _refused(message, f"name its parameters with some of {', '.join(NAMES)}") from error
+    return ()
+
+
+def _refused(message: str, hint: str) -> ConfigError:
+    return ConfigError([ConfigProblem(path="reward.function", message=message, hint=hint)])

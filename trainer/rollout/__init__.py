@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from trainer.rollout.build import ENGINES, build_engine, needs_sampler
 from trainer.rollout.engine import (
     Request,
     Response,
@@ -14,8 +13,6 @@ from trainer.rollout.engine import (
 )
 from trainer.rollout.hf import HfEngine
 
-ENGINES: dict[str, Callable[..., RolloutEngine]] = {"hf": HfEngine}
-
 __all__ = [
     "ENGINES",
     "HfEngine",
@@ -23,6 +20,8 @@ __all__ = [
     "Response",
     "RolloutEngine",
     "Sampling",
+    "build_engine",
     "check_version",
+    "needs_sampler",
     "sample_seed",
 ]

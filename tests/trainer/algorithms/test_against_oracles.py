@@ -18,9 +18,9 @@ from trainer.algorithms import (
     kl_k1,
     kl_k3,
     kl_penalised_rewards,
+    logprobs_and_entropy,
     masked_mean,
     masked_whiten,
-    token_entropy,
     token_logprobs,
 )
 
@@ -104,7 +104,7 @@ def test_the_score_lands_on_the_last_token_and_the_penalty_on_all(batch: Batch, 
 @given(batches(), st.floats(0.01, 0.9), st.floats(0.01, 0.9))
 @settings(max_examples=60, deadline=None)
 def test_the_policy_loss_is_ppos_clipped_surrogate(batch: Batch, low: float, high: float) -> None:
-    loss, clipped = clipped_policy_loss(
+    loss, clipped, dual_clipped = clipped_policy_loss(
         batch.tensor(0), batch.tensor(1), batch.tensor(2), batch.mask, clip_low=low, clip_high=high
     )
     wanted, count = 0.0, 0
@@ -117,6 +117,7 @@ def test_the_policy_loss_is_ppos_clipped_surrogate(batch: Batch, low: float, hig
             count += -limited * advantage > -ratio * advantage
     assert close(loss, wanted)
     assert int(clipped) == count
+    assert int(dual_clipped) == 0
 
 
 @given(batches(), st.floats(0.01, 2))
@@ -204,7 +205,9 @@ def test_logprobs_and_entropy_follow_the_tempered_softmax(logits: list[float], t
         token_logprobs(row, tokens, temperature=temperature)[0], torch.tensor([math.log(x) for x in p]), atol=1e-4
     )
     entropy = -sum(x * math.log(x) for x in p)
-    assert float(token_entropy(row, temperature=temperature)[0, 0]) == pytest.approx(entropy, abs=1e-4)
+    entropies = logprobs_and_entropy(row, tokens, temperature=temperature, entropy=True)[1]
+    assert entropies is not None
+    assert float(entropies[0, 0]) == pytest.approx(entropy, abs=1e-4)
 
 
 def test_explained_variance_is_1_for_a_perfect_critic_and_0_for_a_constant_one() -> None:

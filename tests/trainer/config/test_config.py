@@ -16,6 +16,11 @@ import pytest
 from trainer.config import ConfigError, build, compose, conf_dir, config_names, flatten, known_keys
 
 ROOT = Path(__file__).resolve().parents[3]
+# Options that only work beside others.
+TOGETHER: dict[tuple[str, str], dict[str, object]] = {
+    ("data", "jsonl"): {"model": "hf"},
+    ("data", "parquet"): {"model": "hf"},
+}
 
 
 def problems(config: dict[str, object]) -> dict[str, str]:
@@ -43,7 +48,7 @@ def test_every_shipped_configuration_is_valid_and_json_safe(name: str) -> None:
     [(path.parent.name, path.stem) for path in sorted(conf_dir().glob("*/*.yaml"))],
 )
 def test_every_option_of_every_group_is_valid(group: str, option: str) -> None:
-    composed = compose(overrides={group: option})
+    composed = compose(overrides={group: option, **TOGETHER.get((group, option), {})})
     build(composed)
     assert set(flatten(composed)) == set(known_keys())
 
@@ -131,6 +136,29 @@ def test_all_problems_are_reported_at_once() -> None:
         ({"algorithm.clip_ratio": 1.0}, "algorithm.clip_ratio"),
         ({"algorithm.clip_ratio": 0.2, "algorithm.clip_ratio_high": 0.1}, "algorithm.clip_ratio_high"),
         ({"model.hidden_size": 66}, "model.hidden_size"),
+        ({"model.num_layers": None}, "model.num_layers"),
+        ({"model.critic_path": "/somewhere"}, "model.critic_path"),
+        ({"model.trust_remote_code": True}, "model.trust_remote_code"),
+        ({"model.path": "/somewhere"}, "model.path"),
+        ({"model": "hf", "model.warm_start.steps": 1}, "model.path"),
+        ({"data": "jsonl"}, "model.path"),
+        ({"rollout.dtype": "float32"}, "rollout.dtype"),
+        ({"rollout": "vllm", "rollout.max_num_batched_tokens": 100}, "rollout.max_num_batched_tokens"),
+        ({"rollout.enforce_eager": False}, "rollout.enforce_eager"),
+        (
+            {
+                "rollout": "vllm",
+                "rollout.max_batch_size": 2,
+                "rollout.max_num_batched_tokens": 18,
+                "rollout.enable_chunked_prefill": False,
+            },
+            "rollout.max_num_batched_tokens",
+        ),
+        ({"model": "hf", "data": "jsonl", "data.train_file": None}, "data.train_file"),
+        ({"model": "hf", "data": "jsonl", "data.eval_size": None}, "data.eval_size"),
+        ({"model": "hf", "data": "jsonl", "data.width": 3}, "data.width"),
+        ({"data.train_file": "a.jsonl"}, "data.train_file"),
+        ({"data.width": None}, "data.width"),
         ({"reward.name": None}, "reward"),
         ({"reward.function": "a:b"}, "reward"),
         ({"reward.name": None, "reward.function": "score"}, "reward.function"),
