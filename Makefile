@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
-export PYTHONDONTWRITEBYTECODE ?=
 
 .PHONY: help setup demo test check format lock clean
 
