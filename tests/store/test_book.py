@@ -15,7 +15,7 @@ from autotune.states import TrialState
 from autotune.store import NewJob, SqlBook, Store
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
-TEXTS = st.text(max_size=30).filter(lambda value: "\x00" not in value and value.isprintable())
+TEXTS = st.text(st.characters(exclude_categories=["C", "Z"]) | st.just(" "), max_size=30)
 NAMES = st.text(string.ascii_lowercase + "/._", min_size=1, max_size=12)
 LEAVES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | FINITE | TEXTS
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3))

@@ -46,6 +46,9 @@ export function ask(title, text, yes) {
     };
     document.getElementById("question-yes").onclick = answer(true);
     document.getElementById("question-no").onclick = answer(false);
-    dialog.onclose = answer(false); // Esc; after an answer this says nothing new
+    // Esc. The event comes late: by then the next question may be open, and this must not answer that one.
+    dialog.onclose = () => {
+      if (!dialog.open) resolve(false);
+    };
   });
 }
