@@ -16,7 +16,7 @@ help:
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: requirements/install requirements/cpu.txt requirements/dev.txt pyproject.toml
+$(VENV)/.ready: requirements/install requirements/cpu.txt requirements/dev.txt requirements/models.txt pyproject.toml
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh requirements/install
 	@touch $@
 

@@ -13,6 +13,7 @@ MINIMUM_PYTHON = (3, 11)
 REQUIRED: dict[str, str] = {
     "alembic": "1.20",
     "a2wsgi": "1.10",
+    "cmaes": "0.12",
     "fastapi": "0.133",
     "httpx2": "2.16",
     "hydra-core": "1.3.8",
