@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from autotune.errors import InvalidSpaceError, Problem, StaleAttemptError
+from autotune.errors import InvalidSpaceError, Problem
 from autotune.search.book import Book
 from autotune.search.closing import Closing, closing_reason
-from autotune.search.curves import Curve
 from autotune.search.finalists import fresh_runs, is_finalist, source_of
+from autotune.search.jury import Jury
+from autotune.search.ledger import Ledger
 from autotune.search.proposer import Proposer
-from autotune.search.pruners import Others, Promoter, Sight, Study, build_pruners
 from autotune.search.purse import Purse
 from autotune.search.ranking import best_of, ranked
 from autotune.search.records import end_text, event
-from autotune.search.roster import Roster
 from autotune.search.types import (
     INFEASIBLE_KINDS,
     Attempt,
@@ -80,9 +79,7 @@ class Coordinator:
     ) -> None:
         self._space = space
         self._base = base
-        self._book = book
         self._fence = fence
-        self._total_steps = total_steps
         self._deadline = deadline
         self._check = check
         if space.finalists is not None and seed_path is None:
@@ -92,18 +89,12 @@ class Coordinator:
             )
         self._seed_path = seed_path or ""
         self._proposer = Proposer(space, base)
-        self._pruners = build_pruners(space.prune)
-        self._promoters = [p for p in self._pruners if isinstance(p, Promoter) and p.pauses]
-        self._closing: Closing | None = None
-        history = book.load()
-        self._trials = Roster(history.trials)
+        self._ledger = Ledger(book)
+        self._trials = self._ledger.trials
+        self._jury = Jury(space, self._ledger, total_steps)
         self._purse = Purse(space, total_steps)
-        self._finals = any(is_finalist(trial) for trial in history.trials)
-        self._curves: dict[int, Curve] = {number: Curve(points) for number, points in history.curves.items()}
-        self._cost_before: dict[int, float] = {}  # of the trial, when its present attempt started
-        self._reported: dict[str, int] = {}  # token of an attempt -> the last step it reported
-        self._live: set[str] = set()  # tokens of the attempts whose process may still be there
-        self._ended: set[str] = set()  # tokens of the attempts whose end has been counted
+        self._closing: Closing | None = None
+        self._finals = any(is_finalist(trial) for trial in self._trials.values())
 
     @property
     def trials(self) -> Mapping[int, Trial]:
@@ -122,13 +113,15 @@ class Coordinator:
     def recover(self, now: float) -> None:
         """Queues the trials that a driver left running when it died; they go on from their last checkpoint."""
         for trial in self._trials.having(TrialState.RUNNING):
-            self._move(trial, TrialState.QUEUED, now, f"trial {trial.number} was interrupted and is queued again")
+            self._ledger.move(
+                trial, TrialState.QUEUED, now, f"trial {trial.number} was interrupted and is queued again"
+            )
 
     def reopen(self, now: float) -> None:
         """Queues the trials that were cancelled or failed, for a job that a person resumes."""
         for trial in self._trials.having(TrialState.CANCELLED, TrialState.FAILED):
             fresh = replace(trial, error_kind=None, error_message="", error_hint="", reason=None, ended_at=None)
-            self._move(trial, TrialState.QUEUED, now, f"trial {trial.number} is queued again", becomes=fresh)
+            self._ledger.move(trial, TrialState.QUEUED, now, f"trial {trial.number} is queued again", becomes=fresh)
 
     def best(self) -> Trial | None:
         """The best completed trial whose constraints hold; the earlier one of equals."""
@@ -160,7 +153,7 @@ class Coordinator:
                 return self._launch(trial, now)
             self._reject(trial, problems, now)
         # A paused trial can be launched again once its last process has ended.
-        ending = any(t.attempt and t.attempt.token in self._live for t in self._trials.having(TrialState.PAUSED))
+        ending = any(self._ledger.occupied(trial) for trial in self._trials.having(TrialState.PAUSED))
         if running or ending:
             return Wait()
         return self.next_trial(now) if self._call_finalists(now) else self._done(now)
@@ -180,28 +173,27 @@ class Coordinator:
         Raises:
             StaleAttemptError: If the trial has a newer attempt, or none with this token.
         """
-        trial = self._current(attempt)
+        trial = self._ledger.current(attempt)
         if trial.state not in (TrialState.RUNNING, TrialState.PAUSED):
             return Stop(reason=trial.reason or self._closing_reason())
-        if step <= self._reported.get(attempt.token, -1):
+        if self._ledger.has_reported(attempt, step):
             return self.on_heartbeat(attempt, cost_s, now)
         point = Point(step=step, time=now, metrics=dict(metrics))
-        curve = self._curves.get(trial.number, Curve()).with_point(point)
-        trial = replace(trial, last_step=step, cost_s=self._cost_before.get(trial.number, 0.0) + cost_s)
+        curve = self._ledger.curve(trial).with_point(point)
+        trial = replace(trial, last_step=step, cost_s=self._ledger.cost(trial, cost_s))
         # A paused trial takes the step that it was in the middle of: the later attempt begins after it.
-        verdict = self._judge(trial, curve) if trial.state is TrialState.RUNNING else None
+        judged = trial.state is TrialState.RUNNING
+        verdict = self._jury.judge(trial, curve, growing=self._growing(but=trial.number)) if judged else None
         events: list[Event] = []
         if verdict is not None:
             before, reason = trial.state, verdict.reason
-            judged = (
-                paused(trial, reason) if isinstance(verdict, Pause) else stopped(self._space, trial, curve, reason, now)
-            )
-            trial, text = judged
+            if isinstance(verdict, Pause):
+                trial, text = paused(trial, reason)
+            else:
+                trial, text = stopped(self._space, trial, curve, reason, now)
             check_trial_transition(str(trial.number), before, trial.state)
             events = [event(trial, now, "trial.state", text, state=trial.state.value, numbers=dict(reason.numbers))]
-        self._save(trial, [point], events)
-        self._curves[trial.number] = curve
-        self._reported[attempt.token] = step
+        self._ledger.grow(trial, attempt, curve, point, events)
         return verdict or self.on_heartbeat(attempt, cost_s, now)
 
     def on_heartbeat(self, attempt: Attempt, cost_s: float, now: float) -> Verdict:
@@ -210,13 +202,13 @@ class Coordinator:
         Raises:
             StaleAttemptError: If the trial has a newer attempt, or none with this token.
         """
-        trial = self._current(attempt)
+        trial = self._ledger.current(attempt)
         if trial.state is TrialState.PAUSED and trial.reason is not None:
             return Pause(reason=trial.reason)
         if trial.state is not TrialState.RUNNING:
             return Stop(reason=trial.reason or self._closing_reason())
         # The trial stays running until its process has ended: `on_end` gives it its state.
-        cost = max(trial.cost_s, self._cost_before[trial.number] + cost_s)
+        cost = max(trial.cost_s, self._ledger.cost(trial, cost_s))
         self._trials.put(replace(trial, cost_s=cost))
         self._look_at_the_clock(now)
         if self._closing is None:
@@ -235,9 +227,9 @@ class Coordinator:
         Raises:
             StaleAttemptError: If the trial has a newer attempt, or none with this token.
         """
-        trial = self._current(attempt)
+        trial = self._ledger.current(attempt)
         text = f"trial {trial.number} wrote a checkpoint after step {step}"
-        self._save(trial, [], [event(trial, now, "trial.checkpoint", text, step=step, path=path)])
+        self._ledger.save(trial, [event(trial, now, "trial.checkpoint", text, step=step, path=path)])
 
     def on_end(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
         """Takes the end of an attempt and gives the trial its verdict, or another attempt.
@@ -247,10 +239,10 @@ class Coordinator:
         Raises:
             StaleAttemptError: If the trial has a newer attempt, or none with this token.
         """
-        trial = self._current(attempt)
-        if attempt.token in self._ended:
+        trial = self._ledger.current(attempt)
+        if self._ledger.has_ended(attempt):
             return
-        cost = max(trial.cost_s, self._cost_before.get(trial.number, 0.0) + outcome.cost_s)
+        cost = max(trial.cost_s, self._ledger.cost(trial, outcome.cost_s))
         trial = replace(trial, cost_s=cost)
         ended = event(trial, now, "attempt.end", end_text(attempt, outcome), outcome=outcome.kind.value)
         # A process that got to its end before the order to pause reached it has gone on by itself.
@@ -262,11 +254,10 @@ class Coordinator:
             verdict, text = self._verdict(trial, outcome, now)
             check_trial_transition(str(trial.number), trial.state, verdict.state)
             state = event(verdict, now, "trial.state", text, state=verdict.state.value)
-            self._save(verdict, [], [ended, state])
+            self._ledger.save(verdict, [ended, state])
         else:
-            self._save(trial, [], [ended])
-        self._ended.add(attempt.token)
-        self._live.discard(attempt.token)
+            self._ledger.save(trial, [ended])
+        self._ledger.end(attempt)
 
     # -- what to start ---------------------------------------------------------------------------------------------
 
@@ -283,26 +274,10 @@ class Coordinator:
         own = but is not None and self._trials[but].state in (TrialState.RUNNING, TrialState.QUEUED)
         return self._may_propose() or self._trials.count(TrialState.RUNNING, TrialState.QUEUED) > own
 
-    def _study(self) -> Study:
-        return Study(
-            trials=self._trials,
-            curves=self._curves,
-            objective=self._space.objective,
-            total_steps=self._total_steps,
-            growing=self._growing(),
-        )
-
     def _promotion(self) -> Trial | None:
         """The paused trial that should go on now."""
-        if not self._trials.count(TrialState.PAUSED):
-            return None
-        study = self._study()
-        for promoter in self._promoters:
-            for number in promoter.promotable(study):
-                trial = self._trials[number]
-                if trial.attempt is None or trial.attempt.token not in self._live:
-                    return trial
-        return None
+        paused = self._jury.promotable(growing=self._growing())
+        return next((trial for trial in paused if not self._ledger.occupied(trial)), None)
 
     def _call_finalists(self, now: float) -> bool:
         """Queues the fresh runs of the best configurations, once; whether there are any."""
@@ -314,7 +289,7 @@ class Coordinator:
         for one, run, seed in fresh_runs(best, spec.seeds, self._space.sampler.seed):
             config = {**one.config, self._seed_path: seed}
             text = f"trial {len(self._trials)} is fresh run {run} of finalist {one.number}, with seed {seed}"
-            self._enter(source_of(one.number), one.params, config, now, text)
+            self._ledger.enter(source_of(one.number), one.params, config, now, text)
             self._finals = True
         return self._finals
 
@@ -326,16 +301,14 @@ class Coordinator:
                 reason = closing_reason(self._closing or Closing.GPU_HOURS, self._purse.words(self._trials))
                 text = f"trial {trial.number} was not started: {reason.text}"
                 ended = replace(trial, reason=reason, ended_at=now)
-                self._move(trial, TrialState.CANCELLED, now, text, becomes=ended)
+                self._ledger.move(trial, TrialState.CANCELLED, now, text, becomes=ended)
         return Done()
 
     def _end_paused(self, now: float) -> None:
-        study = self._study()
         for trial in self._trials.having(TrialState.PAUSED):
-            promoter = next((p for p in self._promoters if trial.reason and p.name == trial.reason.pruner), None)
-            reason = promoter.verdict(study, trial) if promoter else trial.reason
-            ended, text = unpromoted(self._space, trial, self._curves.get(trial.number, Curve()), reason, now)
-            self._move(trial, TrialState.PRUNED, now, text, becomes=ended)
+            reason = self._jury.last_word(trial, growing=self._growing())
+            ended, text = unpromoted(self._space, trial, self._ledger.curve(trial), reason, now)
+            self._ledger.move(trial, TrialState.PRUNED, now, text, becomes=ended)
 
     def _propose(self, now: float) -> Trial:
         number = len(self._trials)
@@ -343,16 +316,9 @@ class Coordinator:
         if number < len(starts):
             source, params = starts[number].label, self._proposer.start(starts[number])
         else:
-            source, params = "sampler", self._proposer.propose(number, self._trials.values(), self._curves)
+            source, params = "sampler", self._proposer.propose(number, self._trials.values(), self._ledger.curves)
         text = f"trial {number} was proposed by {'the sampler' if source == 'sampler' else source}"
-        return self._enter(source, params, {**self._base, **params}, now, text)
-
-    def _enter(self, source: str, params: FlatConfig, config: FlatConfig, now: float, text: str) -> Trial:
-        """A new trial in the record."""
-        number, state = len(self._trials), TrialState.QUEUED
-        trial = Trial(number=number, state=state, source=source, params=params, config=config, created_at=now)
-        self._save(trial, [], [event(trial, now, "trial.state", text, state=state.value)])
-        return trial
+        return self._ledger.enter(source, params, {**self._base, **params}, now, text)
 
     def _reject(self, trial: Trial, problems: Sequence[Problem], now: float) -> None:
         message = "; ".join(str(problem) for problem in problems)
@@ -360,7 +326,7 @@ class Coordinator:
             trial, error_kind=EndKind.CONFIG, error_message=message, error_hint=problems[0].hint, ended_at=now
         )
         text = f"trial {trial.number} was rejected before launch: {message}"
-        self._move(trial, TrialState.INFEASIBLE, now, text, becomes=infeasible)
+        self._ledger.move(trial, TrialState.INFEASIBLE, now, text, becomes=infeasible)
 
     def _launch(self, trial: Trial, now: float) -> Launch:
         number = trial.attempt.number + 1 if trial.attempt else 1
@@ -371,9 +337,8 @@ class Coordinator:
             rung = trial.reason.numbers.get("rung", trial.last_step)
             text = f"trial {trial.number} was promoted from rung {rung:g} and started attempt {number}"
             started = replace(started, reason=None)
-        self._move(trial, TrialState.RUNNING, now, text, becomes=started)
-        self._cost_before[trial.number] = trial.cost_s
-        self._live.add(attempt.token)
+        self._ledger.move(trial, TrialState.RUNNING, now, text, becomes=started)
+        self._ledger.begin(trial, attempt)
         return Launch(attempt=attempt, config=trial.config, directory=f"{trial.number:04d}")
 
     def _look_at_the_clock(self, now: float) -> None:
@@ -382,33 +347,10 @@ class Coordinator:
         if self._purse.spent(self._trials):
             self.close(Closing.GPU_HOURS)
 
-    # -- what a report means ---------------------------------------------------------------------------------------
-
-    def _judge(self, trial: Trial, curve: Curve) -> Pause | Stop | None:
-        """What the pruners say; a reason to stop goes before a reason to pause."""
-        sight = Sight(
-            trial=trial,
-            step=trial.last_step,
-            curve=curve,
-            peers=Others(self._curves, trial.number),
-            objective=self._space.objective,
-            total_steps=self._total_steps,
-            trials=Others(self._trials, trial.number),
-            growing=self._growing(but=trial.number),
-        )
-        pause: Pause | None = None
-        for pruner in self._pruners:
-            reason = pruner.judge(sight)
-            if reason is not None and pruner not in self._promoters:
-                return Stop(reason=reason)
-            if reason is not None:
-                pause = pause or Pause(reason=reason)
-        return pause
-
     # -- what an end means -----------------------------------------------------------------------------------------
 
     def _verdict(self, trial: Trial, outcome: Outcome, now: float) -> tuple[Trial, str]:
-        curve = self._curves.get(trial.number, Curve())
+        curve = self._ledger.curve(trial)
         if outcome.kind is EndKind.FINISHED:
             return finished(self._space, trial, curve, now)
         if outcome.kind in INFEASIBLE_KINDS:
@@ -427,24 +369,3 @@ class Coordinator:
 
     def _closing_reason(self) -> Reason:
         return closing_reason(self._closing, self._purse.words(self._trials))
-
-    # -- the truth -------------------------------------------------------------------------------------------------
-
-    def _current(self, attempt: Attempt) -> Trial:
-        trial = self._trials.get(attempt.trial)
-        if trial is None or trial.attempt is None or trial.attempt.token != attempt.token:
-            present = "none" if trial is None or trial.attempt is None else f"attempt {trial.attempt.number}"
-            raise StaleAttemptError(
-                f"attempt {attempt.number} of trial {attempt.trial} is not the current one ({present}); "
-                "its report is refused."
-            )
-        return trial
-
-    def _move(self, trial: Trial, state: TrialState, now: float, text: str, *, becomes: Trial | None = None) -> None:
-        check_trial_transition(str(trial.number), trial.state, state)
-        moved = replace(becomes or trial, state=state)
-        self._save(moved, [], [event(moved, now, "trial.state", text, state=state.value)])
-
-    def _save(self, trial: Trial, points: Sequence[Point], events: Sequence[Event]) -> None:
-        self._book.save(trial, points, events)
-        self._trials.put(trial)
