@@ -358,7 +358,7 @@ def test_following_gives_up_when_the_service_stays_away_too_long():
 def test_what_the_documentation_tells_programs_to_do_works(service, tmp_path, capsys):
     import re
 
-    page = (Path(__file__).parents[1] / "docs/how-to/watch-and-monitor.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/how-to/watch-and-monitor.md").read_text(encoding="utf-8")
     [snippet] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     [address] = re.findall(r"curl -N -H 'Accept: text/event-stream' http://127.0.0.1:8765(\S+)", page)
     service.add(replace(finished_job(), id="quickstart-1"))

@@ -1,0 +1,226 @@
+"""The same client as coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from autotune.client import calls
+from autotune.client.calls import Call, job_path
+from autotune.client.outcome import check_succeeded, waited_in_vain
+from autotune.client.wire import DEFAULT_URL, connection_options, error_of, failure_of, values_of
+from autotune.errors import UnreachableError
+from autotune.states import JOB_ENDS
+from autotune.views import BestView, CurveView, EventView, JobView, Page, PlanView, SpaceView, TrialView
+
+if TYPE_CHECKING:
+    import httpx2
+
+_RECONNECT_S = 1.0
+
+_T = TypeVar("_T")
+
+
+class AsyncClient:
+    """Talks to one service without blocking; every method does what ``Client``'s of the same name does.
+
+    Args:
+        base_url: The service's address, with its scheme.
+        token: The access token, for a service that asks for one.
+        transport: An httpx2 transport; ``None`` = the network.
+        timeout: Seconds to wait for an answer.
+        retries: How often a submission is sent again when the connection breaks.
+
+    Raises:
+        UsageError: If ``base_url`` is no HTTP address.
+    """
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        *,
+        token: str | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        timeout: float = 30.0,
+        retries: int = 3,
+    ) -> None:
+        import httpx2
+
+        options = connection_options(base_url, timeout, token)
+        self.base_url: str = options["base_url"]
+        self._timeout = timeout
+        self._retries = retries
+        self._http = httpx2.AsyncClient(transport=transport, **options)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def plan(self, source: str, *, file: str = "space.yaml") -> PlanView:
+        """Says what a space would do; nothing is stored."""
+        return await self._do(calls.plan(source, file))
+
+    async def submit(self, source: str, *, file: str = "space.yaml", idempotency_key: str | None = None) -> JobView:
+        """Submits a job; a broken connection is tried again with the same key, so it never makes two jobs."""
+        call = calls.submit(source, file, idempotency_key)
+        for attempt in range(self._retries + 1):
+            try:
+                return await self._do(call)
+            except UnreachableError:
+                if attempt == self._retries:
+                    raise
+                await asyncio.sleep(0.5 * 2**attempt)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def jobs(self, *, state: str | None = None, limit: int = 100, cursor: str | None = None) -> Page:
+        """A page of ``JobView``, newest first."""
+        return await self._do(calls.jobs(state, limit, cursor))
+
+    async def job(self, job: str) -> JobView:
+        """One job."""
+        return await self._do(calls.job(job))
+
+    async def trials(self, job: str, *, state: str | None = None, limit: int = 100, cursor: str | None = None) -> Page:
+        """A page of ``TrialView``, by number."""
+        return await self._do(calls.trials(job, state, limit, cursor))
+
+    async def all_trials(self, job: str, *, state: str | None = None) -> AsyncIterator[TrialView]:
+        """Every trial of a job, page after page."""
+        cursor: str | None = None
+        while True:
+            page = await self.trials(job, state=state, limit=500, cursor=cursor)
+            for trial in page.items:
+                yield trial
+            cursor = page.next
+            if cursor is None:
+                return
+
+    async def trial(self, job: str, number: int) -> TrialView:
+        """One trial."""
+        return await self._do(calls.trial(job, number))
+
+    async def curves(
+        self, job: str, *, metrics: Sequence[str] = (), trials: Sequence[int] | None = None, max_points: int = 500
+    ) -> list[CurveView]:
+        """Curves of the named metrics (none named = all) and trials (``None`` = all)."""
+        return await self._do(calls.curves(job, metrics, trials, max_points))
+
+    async def best(self, job: str) -> BestView:
+        """The best configuration with its evidence."""
+        return await self._do(calls.best(job))
+
+    async def events(self, job: str, *, after: int = 0, limit: int = 100) -> list[EventView]:
+        """The job's record, oldest first, beginning after the event ``after``."""
+        return await self._do(calls.events(job, after, limit))
+
+    async def stream_events(self, job: str, *, after: int = 0, patience: float = 60.0) -> AsyncIterator[EventView]:
+        """Follows the job's record as it is written, over broken connections, until the job has ended."""
+        import httpx2
+
+        headers = {"Accept": "text/event-stream"}
+        wait = httpx2.Timeout(self._timeout, read=max(self._timeout, 45.0))
+        loop = asyncio.get_running_loop()
+        away_since: float | None = None
+        while True:
+            try:
+                async with self._http.stream(
+                    "GET",
+                    f"{job_path(job)}/events",
+                    headers={**headers, "Last-Event-ID": str(after)},
+                    timeout=wait,
+                ) as answer:
+                    if not answer.is_success:
+                        await answer.aread()
+                        raise error_of(answer)
+                    async for message in httpx2.EventSource(answer):
+                        away_since = None
+                        if message.event == "end":
+                            return
+                        if message.data:
+                            event = values_of(EventView, [message.json()])[0]
+                            yield event
+                            after = event.id
+            except (httpx2.TransportError, UnreachableError) as error:
+                away_since = loop.time() if away_since is None else away_since
+                if loop.time() - away_since >= patience:
+                    if isinstance(error, UnreachableError):
+                        raise
+                    raise failure_of(self.base_url, self._timeout, error) from error
+            await asyncio.sleep(_RECONNECT_S)
+
+    async def logs(self, job: str, *, trial: int | None = None, tail: int = 200) -> str:
+        """The end of the driver's log, or of a trial's."""
+        return await self._do(calls.logs(job, trial, tail))
+
+    async def report(self, job: str) -> str:
+        """The job's self-contained HTML report."""
+        return await self._do(calls.report(job))
+
+    async def pause(self, job: str) -> JobView:
+        """Starts no new trials; the running ones go on."""
+        return await self._do(calls.act(job, "pause"))
+
+    async def resume(self, job: str) -> JobView:
+        """Goes on with a job that was paused, interrupted, failed or cancelled."""
+        return await self._do(calls.act(job, "resume"))
+
+    async def stop(self, job: str) -> JobView:
+        """Starts no new trials and lets the running ones finish."""
+        return await self._do(calls.act(job, "stop"))
+
+    async def cancel(self, job: str) -> JobView:
+        """Ends the job's running trials now; they write a checkpoint first."""
+        return await self._do(calls.act(job, "cancel"))
+
+    async def edit(self, job: str, *, priority: int | None = None, budget: Mapping[str, Any] | None = None) -> JobView:
+        """Changes what a job may spend, or its place in the queue."""
+        return await self._do(calls.edit(job, priority, budget))
+
+    async def enqueue(self, job: str, params: Mapping[str, Any]) -> EventView:
+        """Lets a job run this configuration next."""
+        return await self._do(calls.enqueue(job, params))
+
+    async def spaces(self) -> list[SpaceView]:
+        """The space files that ship with the service."""
+        return await self._do(calls.spaces())
+
+    async def ready(self) -> dict[str, str]:
+        """Component -> ``ok``."""
+        return await self._do(calls.ready())
+
+    async def wait(self, job: str, *, timeout: float | None = None, poll: float = 1.0) -> JobView:
+        """Waits until a job has ended well."""
+        loop = asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        while True:
+            view = await self.job(job)
+            if view.state in JOB_ENDS:
+                check_succeeded(view)
+                return view
+            if end is not None and loop.time() >= end:
+                raise waited_in_vain(view, timeout or 0.0)
+            await asyncio.sleep(poll if end is None else max(0.0, min(poll, end - loop.time())))
+
+    async def _do(self, call: Call[_T]) -> _T:
+        import httpx2
+
+        params = {name: value for name, value in call.query.items() if value is not None}
+        try:
+            answer = await self._http.request(
+                call.method, call.path, params=params, content=call.content, headers=dict(call.headers)
+            )
+        except httpx2.TransportError as error:
+            raise failure_of(self.base_url, self._timeout, error) from error
+        if not answer.is_success:
+            raise error_of(answer)
+        return call.read(answer)

@@ -1,0 +1,168 @@
+"""The use cases as requests: each one says what to send and how to read the answer, for either kind of client."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import quote
+
+from autotune.client.wire import page_of, value_of, values_of
+from autotune.errors import UsageError
+from autotune.views import BestView, CurveView, EventView, JobView, Page, PlanView, SpaceView, TrialView
+
+if TYPE_CHECKING:
+    import httpx2
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call(Generic[_T]):
+    """One request and the reader of its answer."""
+
+    method: str
+    path: str
+    read: Callable[[httpx2.Response], _T]
+    query: Mapping[str, Any] = field(default_factory=dict)
+    content: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def job_path(job: str) -> str:
+    """The address of a job.
+
+    Raises:
+        UsageError: If the id is empty.
+    """
+    if not job:
+        raise UsageError("a job's id is missing.", hint="List the jobs with: autotune jobs")
+    return f"/v1/jobs/{quote(job, safe='')}"
+
+
+def plan(source: str, file: str) -> Call[PlanView]:
+    """What a space would do."""
+    return _space("/v1/plan", source, file, {}, PlanView)
+
+
+def submit(source: str, file: str, idempotency_key: str | None) -> Call[JobView]:
+    """A new job; with a key, so that a repetition never makes two."""
+    return _space("/v1/jobs", source, file, {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}, JobView)
+
+
+def jobs(state: str | None, limit: int, cursor: str | None) -> Call[Page]:
+    """A page of jobs."""
+    return _page(JobView, "/v1/jobs", {"state": state, "limit": limit, "cursor": cursor})
+
+
+def job(job: str) -> Call[JobView]:
+    """One job."""
+    return _get(JobView, job_path(job))
+
+
+def trials(job: str, state: str | None, limit: int, cursor: str | None) -> Call[Page]:
+    """A page of a job's trials."""
+    return _page(TrialView, f"{job_path(job)}/trials", {"state": state, "limit": limit, "cursor": cursor})
+
+
+def trial(job: str, number: int) -> Call[TrialView]:
+    """One trial."""
+    return _get(TrialView, f"{job_path(job)}/trials/{number}")
+
+
+def curves(job: str, metrics: Sequence[str], trials: Sequence[int] | None, max_points: int) -> Call[list[CurveView]]:
+    """Metrics over steps."""
+    query = {"metric": list(metrics), "trial": trials, "max_points": max_points}
+    return _list(CurveView, f"{job_path(job)}/curves", query)
+
+
+def best(job: str) -> Call[BestView]:
+    """The best configuration."""
+    return _get(BestView, f"{job_path(job)}/best")
+
+
+def events(job: str, after: int, limit: int) -> Call[list[EventView]]:
+    """A job's record."""
+    return _list(EventView, f"{job_path(job)}/events", {"after": after, "limit": limit})
+
+
+def logs(job: str, trial: int | None, tail: int) -> Call[str]:
+    """The end of a log."""
+    return _text(f"{job_path(job)}/logs", {"trial": trial, "tail": tail})
+
+
+def report(job: str) -> Call[str]:
+    """The HTML report."""
+    return _text(f"{job_path(job)}/report", {})
+
+
+def act(job: str, verb: str) -> Call[JobView]:
+    """``pause``, ``resume``, ``stop`` or ``cancel``."""
+    return Call(method="POST", path=f"{job_path(job)}/{verb}", read=lambda answer: value_of(JobView, answer))
+
+
+def edit(job: str, priority: int | None, budget: Mapping[str, Any] | None) -> Call[JobView]:
+    """A change of priority or budget; ``None`` leaves it as it is."""
+    changes = {"priority": priority, "budget": None if budget is None else dict(budget)}
+    return Call(
+        method="PATCH",
+        path=job_path(job),
+        read=lambda answer: value_of(JobView, answer),
+        **_json({name: value for name, value in changes.items() if value is not None}),
+    )
+
+
+def enqueue(job: str, params: Mapping[str, Any]) -> Call[EventView]:
+    """A configuration to run next."""
+    return Call(
+        method="POST",
+        path=f"{job_path(job)}/trials",
+        read=lambda answer: value_of(EventView, answer),
+        **_json({"params": dict(params)}),
+    )
+
+
+def spaces() -> Call[list[SpaceView]]:
+    """The shipped space files."""
+    return _list(SpaceView, "/v1/spaces", {})
+
+
+def ready() -> Call[dict[str, str]]:
+    """The state of the service's components."""
+    return Call(method="GET", path="/readyz", read=lambda answer: dict(answer.json()["components"]))
+
+
+def _get(kind: type[_T], path: str) -> Call[_T]:
+    return Call(method="GET", path=path, read=lambda answer: value_of(kind, answer))
+
+
+def _list(kind: type[_T], path: str, query: Mapping[str, Any]) -> Call[list[_T]]:
+    return Call(method="GET", path=path, query=query, read=lambda answer: values_of(kind, answer.json()))
+
+
+def _page(kind: type[Any], path: str, query: Mapping[str, Any]) -> Call[Page]:
+    return Call(method="GET", path=path, query=query, read=lambda answer: page_of(kind, answer))
+
+
+def _text(path: str, query: Mapping[str, Any]) -> Call[str]:
+    return Call(method="GET", path=path, query=query, read=lambda answer: answer.text)
+
+
+def _json(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"content": json.dumps(body).encode(), "headers": {"Content-Type": "application/json"}}
+
+
+def _space(path: str, source: str, file: str, headers: Mapping[str, str], kind: type[_T]) -> Call[_T]:
+    return Call(
+        method="POST",
+        path=path,
+        query={"file": file},
+        content=source.encode(),
+        headers={
+            "Content-Type": "application/json" if file.endswith(".json") else "application/yaml",
+            **headers,
+        },
+        read=lambda answer: value_of(kind, answer),
+    )
