@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TypeAlias, overload
+from typing import TypeAlias, TypeVar, cast, overload
 
 from autotune.search.types import Point
+
+T = TypeVar("T")
 
 Column: TypeAlias = tuple[list[int], list[float | None]]
 """The steps at which a metric was reported, and its values there."""
@@ -27,7 +29,7 @@ class Curve(Sequence[Point]):
     def __init__(self, points: Iterable[Point] = ()) -> None:
         self._points: list[Point] = []
         self._columns: dict[str, Column] = {}
-        self._known: dict[Hashable, float | None] = {}
+        self._known: dict[Hashable, object] = {}
         self._length = 0
         for point in points:
             self._append(point)
@@ -64,19 +66,19 @@ class Curve(Sequence[Point]):
             return grown
         return Curve([*(earlier for earlier in self if earlier.step < point.step), point])
 
-    def once(self, until: int, key: Hashable, value: Callable[[], float | None]) -> float | None:
-        """A number that depends on the curve up to a step that it has reached, computed once for all longer curves.
+    def once(self, until: int, key: Hashable, value: Callable[[], T]) -> T:
+        """What depends on the curve up to a step that it has reached, computed once for all longer curves.
 
         Args:
             until: The step.
-            key: What the number is.
+            key: What it is; the same key always stands for the same type.
             value: Computes it.
         """
         if self.last_step < until:
             return value()
         if (until, key) not in self._known:
             self._known[until, key] = value()
-        return self._known[until, key]
+        return cast("T", self._known[until, key])
 
     def column(self, metric: str, until: int | None = None) -> tuple[list[int], list[float | None], int]:
         """A metric's reports: their steps, their values, and how many of them belong to this curve.

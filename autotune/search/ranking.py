@@ -10,13 +10,17 @@ from autotune.spec.types import Direction
 from autotune.states import TrialState
 
 
+def is_answer(trial: Trial) -> bool:
+    """Whether the trial may be a job's answer: completed, within its constraints, and no fresh run of another one."""
+    done = trial.state is TrialState.COMPLETED and trial.value is not None
+    return done and trial.feasible and not is_finalist(trial)
+
+
 def ranked(trials: Iterable[Trial], direction: Direction) -> list[Trial]:
     """The completed trials whose constraints hold, best first, the earlier one of equals; fresh runs are left out."""
     sign = 1 if direction is Direction.MAXIMIZE else -1
     valued = [
-        (-sign * trial.value, trial.number, trial)
-        for trial in trials
-        if trial.state is TrialState.COMPLETED and trial.value is not None and trial.feasible and not is_finalist(trial)
+        (-sign * trial.value, trial.number, trial) for trial in trials if trial.value is not None and is_answer(trial)
     ]
     return [trial for _, _, trial in sorted(valued, key=lambda item: item[:2])]
 

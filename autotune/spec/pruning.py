@@ -127,6 +127,20 @@ PRUNERS: Mapping[str, PrunerKind] = {
             "metric": _COMPARED,
         },
     ),
+    "extrapolate": PrunerKind(
+        description="Stops a trial whose curve, as far as it can be foreseen, does not reach the best any more.",
+        options={
+            "probability": _number(
+                "The chance to end better below which it is stopped.", 0.05, Bounds(above=0, high=0.5)
+            ),
+            "min_steps": _min_steps(10),
+            "every": _whole("Steps between two looks.", 5),
+            "patience": _whole("Consecutive looks with a low chance that are needed.", 2),
+            "top": _whole("The completed trial that must be beaten: 1 is the best.", 1),
+            "protect_top": _PROTECT_TOP,
+            "metric": _metric("The curve; the objective's if not given."),
+        },
+    ),
     "eval_decline": PrunerKind(
         description="Completes a trial at its peak when the held-out evaluation falls while the reward still rises.",
         options={

@@ -11,6 +11,7 @@ from autotune.search.pruners.base import Others, Promoter, Pruner, Sight, Study
 from autotune.search.pruners.curve_rules import KlCeiling, NotFinite, RewardCollapse
 from autotune.search.pruners.entropy_collapse import EntropyCollapse
 from autotune.search.pruners.eval_decline import EvalDecline
+from autotune.search.pruners.extrapolate import Extrapolate
 from autotune.search.pruners.hyperband import Hyperband
 from autotune.search.pruners.kl_slope import KlSlope
 from autotune.search.pruners.length_blowup import LengthBlowup
@@ -25,6 +26,7 @@ PRUNERS: dict[str, Callable[..., Pruner]] = {
     Median.name: Median,
     Percentile.name: Percentile,
     Plateau.name: Plateau,
+    Extrapolate.name: Extrapolate,
     EvalDecline.name: EvalDecline,
     KlCeiling.name: KlCeiling,
     KlSlope.name: KlSlope,
@@ -41,6 +43,7 @@ __all__ = [
     "Asha",
     "EntropyCollapse",
     "EvalDecline",
+    "Extrapolate",
     "Hyperband",
     "KlCeiling",
     "KlSlope",
