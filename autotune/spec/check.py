@@ -14,7 +14,7 @@ from autotune.spec.nearest import did_you_mean
 from autotune.spec.places import place_of
 from autotune.spec.pruning import PRUNERS, OptionKind
 from autotune.spec.reader import Report, show
-from autotune.spec.types import Choice, FloatRange, IntRange, Parameter, Space
+from autotune.spec.types import Choice, FloatRange, IntRange, Parameter, Space, Stage
 from autotune.spec.values import FlatConfig, JsonValue
 
 
@@ -43,6 +43,26 @@ def check_space(space: Space, base: FlatConfig, metrics: Mapping[str, str], step
         _conditions(space, base, report)
     report.close(place_of(space, "")[0] or "space.yaml")
     return space
+
+
+def check_criteria(stage: Stage, metrics: Mapping[str, str]) -> None:
+    """Checks that a trainer reports what the criteria of a stage read.
+
+    Args:
+        stage: A stage of a loaded space.
+        metrics: Metric name -> description.
+
+    Raises:
+        InvalidSpaceError: With every problem, each at its place in the file.
+    """
+    report = Report()
+    one = "pass[0]" not in stage.space.marks
+    for index, criterion in enumerate(stage.criteria):
+        path = "pass" if one else f"pass[{index}]"
+        for metric in sorted({reading.metric for reading in criterion.readings.values()} - metrics.keys()):
+            message = f"the trainer has no metric {metric!r}."
+            _add(stage.space, report, path, message, did_you_mean(metric, metrics), value=True)
+    report.close(place_of(stage.space, "")[0] or "space.yaml")
 
 
 def _add(space: Space, report: Report, path: str, message: str, hint: str = "", *, value: bool = False) -> None:

@@ -23,6 +23,21 @@ def contains(domain: Domain, value: JsonValue) -> bool:
     return abs(position - round(position)) < 1e-8
 
 
+def nearest(domain: Domain, value: JsonValue) -> JsonValue:
+    """The value of the domain that lies closest: itself where it is inside; ``None`` where nothing compares with it."""
+    if contains(domain, value):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(domain, Choice):
+        numbers = [o for o in domain.options if isinstance(o, int | float) and not isinstance(o, bool)]
+        return min(numbers, key=lambda option: abs(option - value), default=None)
+    inside = min(max(value, domain.low), domain.high)
+    if domain.step is not None:
+        inside = domain.low + round((inside - domain.low) / domain.step) * domain.step
+    return round(inside) if isinstance(domain, IntRange) else float(inside)
+
+
 def same(left: JsonValue, right: JsonValue) -> bool:
     """Equality of JSON values: numbers by value, truth values only with truth values."""
     return isinstance(left, bool) == isinstance(right, bool) and left == right

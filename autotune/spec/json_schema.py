@@ -11,8 +11,9 @@ from autotune.spec.bounds import COUNT, NOT_NEGATIVE, POSITIVE, Bounds
 from autotune.spec.metrics import READERS
 from autotune.spec.pruning import PRUNERS, Option, OptionKind
 from autotune.spec.sections import CONSTRAINT, FINALISTS_SEEDS, FINALISTS_TOP, NAME
+from autotune.spec.stages import MAX_STAGES
 from autotune.spec.trainer import BACKENDS, KEYS
-from autotune.spec.types import Direction, Reduce
+from autotune.spec.types import Carry, Direction, OnFail, Reduce
 from autotune.spec.values import JsonValue
 
 Schema: TypeAlias = dict[str, JsonValue]
@@ -24,13 +25,14 @@ _SCALAR: Schema = {"type": ["number", "string", "boolean", "null"]}
 
 def space_schema() -> Schema:
     """The schema (draft 2020-12). A file that uses ``extends`` may leave out what it inherits."""
-    complete: list[JsonValue] = ["name", "search", "objective", "budget"]
+    plain: list[JsonValue] = ["name", "search", "objective", "budget"]
+    staged: list[JsonValue] = ["name", "stages"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "autotune space file",
         **_mapping({key: {**_section(key), "description": text} for key, text in known.TOP.items()}),
         "if": {"not": {"required": ["extends"]}},
-        "then": {"required": complete},
+        "then": {"anyOf": [{"required": plain}, {"required": staged}]},
         "$defs": {"parameter": _parameter()},
     }
 
@@ -70,7 +72,32 @@ def _section(key: str) -> Schema:
         "finalists": _mapping({"top": _whole(FINALISTS_TOP), "seeds": _whole(FINALISTS_SEEDS)}),
         "start_from": {"type": "array", "items": {"anyOf": [{"const": "default"}, {"type": "object"}]}},
     }
-    return sections[key]
+    return _stages() if key == "stages" else sections[key]
+
+
+def _stages() -> Schema:
+    """The list of stages; a stage has the sections of a job and a few of its own."""
+    texts: Schema = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
+    carry = _mapping(
+        {
+            "as": _words(Carry),
+            "top": _whole(COUNT),
+            "scale": {"type": "object", "additionalProperties": _number(POSITIVE)},
+            "drop": {"type": "array", "items": _TEXT},
+        }
+    )
+    own: Mapping[str, Schema] = {
+        "trainer": _mapping({"config": _TEXT, "overrides": {"type": "object"}}),
+        "pass": texts,
+        "carry": {"anyOf": [_words(Carry), carry]},
+        "on_fail": _words(OnFail),
+    }
+    keys: Schema = {
+        key: {**(own[key] if key in own else _section(key)), "description": text} for key, text in known.STAGES.items()
+    }
+    required: list[JsonValue] = ["name", "objective", "budget"]
+    stage: Schema = {**_mapping(keys), "required": required}
+    return {"type": "array", "minItems": 1, "maxItems": MAX_STAGES, "items": stage}
 
 
 def _trainer() -> Schema:

@@ -42,7 +42,30 @@ TOP: Mapping[str, str] = {
     "retry": "When an attempt is repeated that the infrastructure broke.",
     "start_from": "Configurations that are tried first.",
     "finalists": "The best configurations run again with fresh seeds before a winner is named.",
+    "stages": "Searches one after the other, each with its own study; the last one gives the job's answer.",
 }
+STAGES: Mapping[str, str] = {
+    "name": "Name of the stage; part of its study's name and of its trials' directory.",
+    "description": "One line for people.",
+    "trainer": "What differs from the job's trainer: config and overrides.",
+    "resources": "What one trial of this stage occupies, in place of the job's.",
+    "search": "The searched parameters; without it those of the stage before.",
+    "require": TOP["require"],
+    "objective": TOP["objective"],
+    "constraints": TOP["constraints"],
+    "sampler": "What proposes configurations, in place of the job's.",
+    "prune": TOP["prune"],
+    "budget": TOP["budget"],
+    "finalists": TOP["finalists"],
+    "start_from": TOP["start_from"],
+    "pass": "What the winner must reach, relative to the default configuration or to the stage before if need be.",
+    "carry": "What the next stage gets: the winner's values (fix), or the best configurations as its starts (start).",
+    "on_fail": "What happens when the criterion is missed: the job fails, or goes on.",
+}
+STAGED = ("search", "require", "objective", "constraints", "prune", "budget", "finalists", "start_from")
+"""The keys of a space file that belong into the stages where there are any."""
+STAGE_TRAINER = ("config", "overrides")
+CARRY = ("as", "top", "scale", "drop")
 RESOURCES = ("cpus", "gpus", "memory")
 PARAMETER = ("float", "int", "choice", "log", "step", "prior", "when")
 DOMAINS = ("float", "int", "choice")

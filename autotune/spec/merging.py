@@ -10,30 +10,53 @@ from autotune.spec.reader import Report
 
 
 def normalise(table: Table, report: Report) -> Table:
-    """Writes ``search``, ``trainer.overrides`` and the mappings of ``start_from`` with full, flat parameter paths.
+    """Writes every parameter's path in full: in ``search``, ``trainer.overrides``, ``start_from`` and in the stages.
 
     Both spellings of one parameter in one place are a problem.
     """
+    table = _normal(table, "", report)
+    stages = table.entries.get("stages")
+    if stages is None or not isinstance(stages.node, Items):
+        return table
+    nodes = tuple(
+        _normal(node, f"stages[{index}]", report) if isinstance(node, Table) else node
+        for index, node in enumerate(stages.node.nodes)
+    )
+    entry = Entry(node=Items(nodes=nodes, place=stages.node.place), place=stages.place)
+    return Table(entries={**table.entries, "stages": entry}, place=table.place)
+
+
+def _normal(table: Table, path: str, report: Report) -> Table:
+    """One file, or one stage of it, with full, flat parameter paths."""
     entries = dict(table.entries)
     search = entries.get("search")
     if search is not None and isinstance(search.node, Table):
-        entries["search"] = Entry(node=_full_paths(search.node, "search", report), place=search.place)
+        entries["search"] = Entry(node=_full_paths(search.node, join(path, "search"), report), place=search.place)
     trainer = entries.get("trainer")
     if trainer is not None and isinstance(trainer.node, Table):
-        overrides = trainer.node.entries.get("overrides")
-        if overrides is not None and isinstance(overrides.node, Table):
-            flat = Table(entries=dict(_leaves(overrides.node, "")), place=overrides.node.place)
-            full = _full_paths(flat, "trainer.overrides", report)
-            inner = {**trainer.node.entries, "overrides": Entry(node=full, place=overrides.place)}
-            entries["trainer"] = Entry(node=Table(entries=inner, place=trainer.node.place), place=trainer.place)
+        entries["trainer"] = _within(trainer, "overrides", join(path, "trainer"), report)
+    carry = entries.get("carry")
+    if carry is not None and isinstance(carry.node, Table):
+        entries["carry"] = _within(carry, "scale", join(path, "carry"), report)
     starts = entries.get("start_from")
     if starts is not None and isinstance(starts.node, Items):
         nodes = tuple(
-            _full_paths(node, f"start_from[{index}]", report) if isinstance(node, Table) else node
+            _full_paths(node, join(path, f"start_from[{index}]"), report) if isinstance(node, Table) else node
             for index, node in enumerate(starts.node.nodes)
         )
         entries["start_from"] = Entry(node=Items(nodes=nodes, place=starts.node.place), place=starts.place)
     return Table(entries=entries, place=table.place)
+
+
+def _within(entry: Entry, key: str, path: str, report: Report) -> Entry:
+    """The mapping behind an entry with the parameters under ``key`` written flat and in full."""
+    assert isinstance(entry.node, Table)
+    inner = entry.node.entries.get(key)
+    if inner is None or not isinstance(inner.node, Table):
+        return entry
+    flat = Table(entries=dict(_leaves(inner.node, "")), place=inner.node.place)
+    full = Entry(node=_full_paths(flat, join(path, key), report), place=inner.place)
+    return Entry(node=Table(entries={**entry.node.entries, key: full}, place=entry.node.place), place=entry.place)
 
 
 def merge(base: Table, over: Table, report: Report) -> Table:
@@ -41,8 +64,13 @@ def merge(base: Table, over: Table, report: Report) -> Table:
 
     The last word wins on what happens to a parameter: searching it takes an inherited override away, and the other way
     round. A searched parameter that names a domain replaces the inherited one, so that ``{int: ...}`` can follow
-    ``{float: ...}``. In ``trainer.overrides`` null is a value like any other.
+    ``{float: ...}``. In ``trainer.overrides`` null is a value like any other. Stages take the place of an inherited
+    search, and a search that of inherited stages.
     """
+    if "stages" in over.entries and not is_null(over.entries["stages"].node):
+        base = _without(base, known.STAGED)
+    elif "search" in over.entries:
+        base = _without(base, ["stages"])
     searched = [key for key, entry in _at(over, "search").items() if not is_null(entry.node)]
     fixed = list(_at(over, "trainer", "overrides"))
     base = _without(_without(base, searched, "trainer", "overrides"), fixed, "search")

@@ -6,10 +6,11 @@ Everything here is a frozen value. The loader builds them, the search reads them
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from autotune.spec.criteria import Criterion
 from autotune.spec.expressions import Expression
 from autotune.spec.values import FlatConfig, JsonValue
 
@@ -28,6 +29,8 @@ class Reduce(StrEnum):
     MAX = "max"
     MIN = "min"
     MEAN = "mean"
+    AREA = "area"
+    """The mean over the steps: the area under the curve by trapezoids, divided by the steps it spans."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,12 +87,24 @@ class Objective:
 
     Attributes:
         smooth: The reduction looks at the mean of this many consecutive reported values (1 = the values themselves).
+        also: Further objectives of the same rank; with any, the answer is a front and not one winner.
     """
 
     metric: str
     direction: Direction = Direction.MAXIMIZE
     reduce: Reduce = Reduce.LAST
     smooth: int = 1
+    also: tuple[Objective, ...] = ()
+
+    @property
+    def sign(self) -> int:
+        """1 where more is better, -1 where less is."""
+        return 1 if self.direction is Direction.MAXIMIZE else -1
+
+    @property
+    def each(self) -> tuple[Objective, ...]:
+        """All objectives one by one, this one first."""
+        return (replace(self, also=()), *self.also) if self.also else (self,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -240,9 +255,59 @@ class Start:
     values: FlatConfig = field(default_factory=dict)
 
 
+class Carry(StrEnum):
+    """What a stage hands on to the next one."""
+
+    FIX = "fix"
+    """The winner's values hold from now on; where the next stage searches the same parameter it starts from them."""
+    START = "start"
+    """The best configurations are the first that the next stage tries."""
+
+
+class OnFail(StrEnum):
+    """What happens when a stage does not reach what it must."""
+
+    FAIL = "fail"
+    CONTINUE = "continue"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CarrySpec:
+    """What a stage hands on.
+
+    Attributes:
+        top: How many configurations, best first; 1 for ``fix``.
+        scale: Searched parameter -> factor by which its value is multiplied on the way.
+        drop: Searched parameters whose values stay behind: the next stage starts from its own default, or searches.
+    """
+
+    how: Carry = Carry.FIX
+    top: int = 1
+    scale: Mapping[str, float] = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    """One stage of a job.
+
+    Attributes:
+        space: What this stage searches, judges and spends; a space of its own, without stages.
+        fixed: The parameters that the stage fixes itself, whatever the stages before hand over.
+        criteria: What its winner must reach.
+    """
+
+    name: str
+    space: Space
+    fixed: tuple[str, ...] = ()
+    criteria: tuple[Criterion, ...] = ()
+    carry: CarrySpec = field(default_factory=CarrySpec)
+    on_fail: OnFail = OnFail.FAIL
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Space:
-    """A whole space file.
+    """A whole space file. With stages, all but they belong to the last one, which gives the job's answer.
 
     Attributes:
         search: The searched parameters, in the order of the file, by full path.
@@ -266,5 +331,6 @@ class Space:
     retry: Retry
     start_from: tuple[Start, ...] = ()
     finalists: Finalists | None = None
+    stages: tuple[Stage, ...] = ()
     document: Mapping[str, JsonValue] = field(default_factory=dict)
     marks: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)

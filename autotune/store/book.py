@@ -11,8 +11,8 @@ from autotune.search.types import Event, Point, Trial
 from autotune.store import clean, rows
 from autotune.store import models as tables
 from autotune.store.database import Store
-from autotune.store.jobs import event_values
 from autotune.store.leases import check_lease
+from autotune.store.studies import event_values
 from autotune.store.values import Lease
 from autotune.store.writing import Known, save_attempt, save_points
 
@@ -23,10 +23,12 @@ class SqlBook:
     Args:
         study_id: ``Study.id``.
         lease: The driver's lease; every save is refused once another driver has taken the job.
+        stage: The stage's place within the job, from 0.
     """
 
-    def __init__(self, store: Store, study_id: int, lease: Lease) -> None:
+    def __init__(self, store: Store, study_id: int, lease: Lease, stage: int = 0) -> None:
         self._store = store
+        self._stage = stage
         self._study = study_id
         self._lease = lease
         self._known: dict[int, Known] = {}
@@ -65,7 +67,7 @@ class SqlBook:
             save_attempt(connection, trial, known, events[0].at if events else None)
             save_points(connection, known.id, points, cleaned)
             if events:
-                written = [event_values(self._lease.job, event) for event in events]
+                written = [event_values(self._lease.job, event, self._stage) for event in events]
                 connection.execute(insert(tables.events), written)
         # Only what was committed may be remembered.
         self._known[trial.number] = known

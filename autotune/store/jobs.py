@@ -5,27 +5,31 @@ from __future__ import annotations
 import base64
 import binascii
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import Row, func, insert, select, text, tuple_, update
+from sqlalchemy import Row, and_, func, insert, not_, select, text, tuple_, update
 
 from autotune.errors import ConflictError, NotFoundError, UsageError
 from autotune.search.types import Event
 from autotune.states import JOB_ENDS, JobState, check_job_transition
 from autotune.store import clean
-from autotune.store.leases import LeaseRepository, check_lease, free
-from autotune.store.models import events, jobs, studies
-from autotune.store.values import Job, JobError, JobPage, Lease, NewJob, Study
+from autotune.store.leases import check_lease, free
+from autotune.store.models import jobs
+from autotune.store.studies import StudyRepository
+from autotune.store.values import Job, JobError, JobPage, Lease, NewJob
+
+_WISHES = {"cancel": JobState.CANCELLED, "pause": JobState.PAUSED, "stop": JobState.STOPPING}
+"""What a driver can be asked for, and the state that the job goes to."""
 
 _ADD_LOCK = 0x61646421  # serialises submissions on PostgreSQL; SQLite has one writer anyway
 
 
-class JobRepository(LeaseRepository):
+class JobRepository(StudyRepository):
     """Jobs inside one transaction."""
 
     def add(self, new: NewJob, now: float) -> Job:
-        """Stores a new job as ``queued`` under the id ``{name}-{n}``, with the study of its first stage.
+        """Stores a new job as ``queued`` under the id ``{name}-{n}``, with the studies of its stages.
 
         A job that was added with the same idempotency key and body before is returned instead.
 
@@ -63,7 +67,7 @@ class JobRepository(LeaseRepository):
                 lease_token=0,
             )
         )
-        self.add_study(job, stage=0, name=job)
+        self.add_studies(job, new.stages)
         self.record(job, Event(at=now, kind="job.state", text="submitted", data={"to": str(JobState.QUEUED)}))
         return self.get(job)
 
@@ -128,9 +132,13 @@ class JobRepository(LeaseRepository):
         return None if row is None else _job(row)
 
     def abandoned(self, now: float) -> tuple[Job, ...]:
-        """Jobs that should have a driver and have none: begun, not ended, and leased by nobody at ``now``."""
+        """Jobs that should have a driver and have none: begun, not ended, and leased by nobody at ``now``.
+
+        A paused job that its driver gave back is at rest.
+        """
         begun = [str(state) for state in JobState if state not in JOB_ENDS and state is not JobState.QUEUED]
-        statement = select(jobs).where(jobs.c.state.in_(begun), free(now)).order_by(jobs.c.created_at)
+        at_rest = and_(jobs.c.state == JobState.PAUSED, jobs.c.lease_owner.is_(None))
+        statement = select(jobs).where(jobs.c.state.in_(begun), free(now), not_(at_rest)).order_by(jobs.c.created_at)
         return tuple(_job(row) for row in self._connection.execute(statement))
 
     def set_state(
@@ -166,7 +174,7 @@ class JobRepository(LeaseRepository):
         values: dict[str, object] = {"state": new, "ended_at": now if ends else None}
         if new is JobState.RUNNING and old.started_at is None:
             values["started_at"] = now
-        if ends or new is JobState.QUEUED:
+        if ends:
             values["requested"] = None
         values["error_kind"] = clean.text(error.kind) if error else None
         values["error_message"] = clean.text(error.message) if error else ""
@@ -185,14 +193,42 @@ class JobRepository(LeaseRepository):
             IllegalTransitionError: If the job has ended.
             UsageError: If the wish is unknown.
         """
-        if what not in {None, "cancel"}:
-            raise UsageError(f"a driver cannot be asked for {what!r}; allowed: cancel.")
+        if what is not None and what not in _WISHES:
+            raise UsageError(f"a driver cannot be asked for {what!r}; allowed: {', '.join(_WISHES)}.")
         old = self._locked(job)
-        if what is not None:
-            check_job_transition(job, old.state, JobState.CANCELLED)
+        if what is not None and not (what == "stop" and old.state in (JobState.QUEUED, JobState.STOPPING)):
+            check_job_transition(job, old.state, _WISHES[what])
         if old.requested != what:
             self._connection.execute(update(jobs).where(jobs.c.id == job).values(requested=what))
             self.record(job, Event(at=now, kind="job.request", text=what or "withdrawn", data={"requested": what}))
+        return self.get(job)
+
+    def edit(
+        self,
+        job: str,
+        text: str,
+        now: float,
+        *,
+        document: Mapping[str, object] | None = None,
+        priority: int | None = None,
+    ) -> Job:
+        """Changes what a job was submitted with and records it; ``None`` leaves a value as it was.
+
+        Args:
+            job: The job's id.
+            text: What changed, for the record.
+            now: When, epoch seconds.
+            document: The whole space, as plain JSON.
+            priority: Its place in the queue.
+        """
+        self._locked(job)
+        changes: dict[str, object] = {}
+        if document is not None:
+            changes["document"] = clean.plain(document)
+        if priority is not None:
+            changes["priority"] = priority
+        self._connection.execute(update(jobs).where(jobs.c.id == job).values(**changes))
+        self.record(job, Event(at=now, kind="job.edit", text=text, data={}))
         return self.get(job)
 
     def set_places(self, job: str, *, directory: str | None = None, mlflow_run: str | None = None) -> None:
@@ -201,21 +237,6 @@ class JobRepository(LeaseRepository):
         values = {name: place for name, place in places.items() if place is not None}
         if values:
             self._connection.execute(update(jobs).where(jobs.c.id == job).values(**values))
-
-    def add_study(self, job: str, *, stage: int, name: str) -> Study:
-        """Adds the study of a stage; the first stage's is there from the start."""
-        statement = insert(studies).values(job=job, stage=stage, name=name).returning(studies.c.id)
-        number: int = self._connection.execute(statement).scalar_one()
-        return Study(id=number, job=job, stage=stage, name=name)
-
-    def studies(self, job: str) -> tuple[Study, ...]:
-        """The studies of a job in the order of its stages."""
-        rows = self._connection.execute(select(studies).where(studies.c.job == job).order_by(studies.c.stage))
-        return tuple(Study(id=row.id, job=row.job, stage=row.stage, name=row.name) for row in rows)
-
-    def record(self, job: str, event: Event) -> None:
-        """Writes an event about a job."""
-        self._connection.execute(insert(events).values(**event_values(job, event)))
 
     def _locked(self, job: str) -> Job:
         row = self._connection.execute(select(jobs).where(jobs.c.id == job).with_for_update()).one_or_none()
@@ -229,18 +250,6 @@ class JobRepository(LeaseRepository):
         near = difflib.get_close_matches(job, known, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}?" if near else "List them with: autotune jobs"
         return NotFoundError(f"there is no job {job!r}.", hint=hint)
-
-
-def event_values(job: str, event: Event) -> dict[str, object]:
-    """An event as a row of its table."""
-    return {
-        "job": job,
-        "trial": event.trial,
-        "at": event.at,
-        "kind": event.kind,
-        "text": clean.text(event.text),
-        "data": clean.plain(event.data),
-    }
 
 
 def _same(row: Row[Any], new: NewJob) -> Job:

@@ -71,6 +71,10 @@ studies = Table(
     Column("job", ForeignKey("autotune_jobs.id", ondelete="CASCADE"), nullable=False),
     Column("stage", Integer, nullable=False),
     Column("name", String(300), nullable=False, unique=True),
+    Column("title", String(63), nullable=False, server_default=""),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("verdict", JSON(none_as_null=True)),
     UniqueConstraint("job", "stage"),
 )
 
@@ -131,6 +135,7 @@ events = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
     Column("job", ForeignKey("autotune_jobs.id", ondelete="CASCADE"), nullable=False),
+    Column("stage", Integer, nullable=False, server_default="0"),
     Column("trial", Integer),
     Column("at", Float, nullable=False),
     Column("kind", String(64), nullable=False),

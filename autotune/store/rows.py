@@ -76,7 +76,7 @@ def read_point(row: Row[*tuple[Any, ...]]) -> Point:
 def read_event(row: Row[Any]) -> EventRecord:
     """An event from its row."""
     event = Event(at=row.at, kind=row.kind, text=row.text, trial=row.trial, data=row.data)
-    return EventRecord(id=row.id, job=row.job, event=event)
+    return EventRecord(id=row.id, job=row.job, event=event, stage=row.stage)
 
 
 def read_attempt(row: Row[Any], trial: int) -> AttemptRecord:

@@ -18,6 +18,7 @@ class NewJob:
         document: The space as plain JSON after ``extends``.
         source: The file as the person wrote it; ``file`` its name.
         space_hash: Digest of the resolved space.
+        stages: Names of the stages in order; empty = one search without stages.
         idempotency_key: Submitting again with this key and the same ``body_hash`` finds the same job.
     """
 
@@ -26,6 +27,7 @@ class NewJob:
     source: str = ""
     file: str = ""
     space_hash: str = ""
+    stages: Sequence[str] = ()
     priority: int = 0
     idempotency_key: str | None = None
     body_hash: str | None = None
@@ -46,7 +48,7 @@ class Job:
 
     Attributes:
         id: ``{name}-{sequence}``.
-        requested: What its driver was asked to do and has not done yet: ``cancel``, or ``None``.
+        requested: What a person wants of it: ``cancel``, ``pause``, ``stop``, or ``None`` for going on.
         lease_owner: Who drives it; the lease may have expired (``lease_expires``, epoch seconds).
         lease_token: Grows by one with every lease.
     """
@@ -84,12 +86,23 @@ class Lease:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Study:
-    """One stage of a job; ``name`` is also the name of its Optuna study."""
+    """One stage of a job.
+
+    Attributes:
+        stage: The stage's place, from 0.
+        name: Name of its Optuna study.
+        title: The stage's name; empty for the only search of a job without stages.
+        verdict: What the stage has reached, as plain JSON; ``None`` until it has ended.
+    """
 
     id: int
     job: str
     stage: int
     name: str
+    title: str = ""
+    started_at: float | None = None
+    ended_at: float | None = None
+    verdict: Mapping[str, JsonValue] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,11 +131,12 @@ class AttemptRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EventRecord:
-    """An event with its place in the record; ``id`` grows and is never used twice."""
+    """An event with its place in the record; ``id`` grows and is never used twice, ``stage`` is the stage's place."""
 
     id: int
     job: str
     event: Event
+    stage: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

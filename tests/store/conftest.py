@@ -8,7 +8,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -112,10 +112,10 @@ def any_store(request: pytest.FixtureRequest) -> Iterator[Store]:
 class Desk:
     """What a driver has in its hands: a running job, its lease and its book."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, stages: Sequence[str] = ()) -> None:
         self.store = store
         with store.begin() as work:
-            self.job: Job = work.jobs.add(NewJob(name="quick", document={"name": "quick"}), 1.0)
+            self.job: Job = work.jobs.add(NewJob(name="quick", document={"name": "quick"}, stages=stages), 1.0)
             self.lease: Lease = work.jobs.lease(self.job.id, "driver-a", 2.0, 30.0)
             work.jobs.set_state(self.job.id, JobState.RUNNING, 3.0, lease=self.lease)
             self.study = work.jobs.studies(self.job.id)[0]
@@ -128,7 +128,7 @@ def desk(store: Store) -> Desk:
 
 
 @pytest.fixture
-def make_desk() -> Callable[[Store], Desk]:
+def make_desk() -> Callable[..., Desk]:
     return Desk
 
 

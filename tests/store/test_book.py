@@ -223,10 +223,12 @@ def test_events_are_numbered_in_the_order_of_the_saves(any_desk, make_trial: Cal
         assert len(work.trials.events(any_desk.job.id, limit=2)) == 2
 
 
-def test_two_studies_do_not_see_each_other(desk, make_trial: Callable) -> None:
-    with desk.store.begin() as work:
-        second = work.jobs.add_study(desk.job.id, stage=1, name="quick-1/two")
-    other = SqlBook(desk.store, second.id, desk.lease)
+def test_two_studies_do_not_see_each_other(make_desk: Callable, store, make_trial: Callable) -> None:
+    desk = make_desk(store, stages=("one", "two"))
+    with store.read() as work:
+        second = work.jobs.studies(desk.job.id)[1]
+    assert (second.name, second.title) == ("quick-1/two", "two")
+    other = SqlBook(desk.store, second.id, desk.lease, stage=1)
     desk.book.save(make_trial(), [point(1, a=1.0)])
     other.save(make_trial(value=3.0))
     assert desk.book.load().trials[0].value is None
