@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trainer.config import ConfigError, build, compose
 from trainer.data import TASKS, CharTokenizer, PromptOrder, demonstration, split, tokenizer_of
-from trainer.rewards import exact_match, prefix_match
+from trainer.rewards import exact_match, partial_to_nines, prefix_match
 
 
 def config(overrides: dict[str, object]):
@@ -77,6 +77,20 @@ def test_the_dense_reward_grows_with_the_common_beginning(response: str, truth: 
     )
     if response != truth:
         assert reward == pytest.approx(common / (len(truth) + 1))
+
+
+@given(st.text("012349", min_size=1, max_size=6), st.data())
+def test_the_partial_grader_pays_for_right_places_and_more_for_nines(truth: str, data: st.DataObject) -> None:
+    response = data.draw(st.text("012349", max_size=8))
+    paid = partial_to_nines("", response, truth)
+    assert 0.0 <= paid <= 1.5
+    assert partial_to_nines("", "9" * len(truth), truth) >= partial_to_nines("", truth, truth) >= 1.0
+    if response and len(response) <= len(truth):
+        assert partial_to_nines("", "9" + response[1:], truth) >= paid
+    assert (
+        partial_to_nines("", truth + response, truth)
+        <= partial_to_nines("", truth, truth) + 0.5 / (len(truth) + 1) + 1e-9
+    )
 
 
 def test_each_epoch_shows_every_prompt_once_in_a_fresh_order() -> None:

@@ -67,3 +67,25 @@ def kl_flipped() -> Mathematics:
 @pytest.mark.parametrize("mutant", [advantages_flipped, kl_flipped])
 def test_a_flipped_sign_is_found_out(tmp_path: Path, one_thread: None, mutant) -> None:
     assert not learns(tmp_path, 0, mutant())
+
+
+@pytest.mark.slow
+def test_a_policy_let_far_from_its_reference_exploits_the_partial_grader_and_one_held_near_does_not(
+    tmp_path: Path, one_thread: None
+) -> None:
+    def curve(name: str, lr: float, kl_coef: float) -> tuple[list[float], list[float]]:
+        quiet = {"system.num_threads": 1, "system.logging.progress_freq": 0, "trainer.save_freq": 0}
+        chosen = {"reward": "partial_to_nines", "trainer.optim.lr": lr, "algorithm.kl_ctrl.kl_coef": kl_coef}
+        config = build(compose(overrides={**quiet, **chosen, "trainer.total_steps": 22}))
+        (tmp_path / name).mkdir()
+        run_session(config, tmp_path / name, StopFlag())
+        lines = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        metrics = [line["metrics"] for line in lines if "metrics" in line]
+        return [entry["eval/reward"] for entry in metrics], [entry["reward/mean"] for entry in metrics[1:]]
+
+    gold, paid = curve("bold", 5e-4, 0.001)
+    assert max(gold) > gold[0] + 0.1, "at first what pays is what was wanted"
+    assert gold[-1] < gold[0] - 0.2, "then it is not"
+    assert paid[-1] > paid[gold.index(max(gold))] + 0.1
+    gold, _ = curve("held", 2e-4, 0.05)
+    assert gold[-1] > gold[0] + 0.05

@@ -106,6 +106,8 @@ TURNS: dict[str, Turn] = {
     "trainer.seed": Turn(1),
     "reward.name": Turn("exact_match"),
     "reward.function": Turn("json:dumps"),
+    "reward.eval_name": Turn("exact_match", {"model.warm_start.steps": 100}),
+    "reward.eval_function": Turn("trainer.rewards:exact_match", {"model.warm_start.steps": 100}),
     "reward.timeout_s": Turn(1e-9, {"reward.name": None, "reward.function": "trainer.rewards:prefix_match"}),
     "data.name": Turn("arithmetic", {"data.width": 2, "data.max_prompt_length": 6}),
     "data.width": Turn(2),

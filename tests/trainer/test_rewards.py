@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trainer.config import ConfigError, RewardConfig
 from trainer.data import Example
 from trainer.failures import DataError, NonFiniteError
-from trainer.rewards import REWARDS, Reward, gsm8k, load_reward
+from trainer.rewards import REWARDS, Reward, exact_match, gsm8k, load_eval_reward, load_reward
 from trainer.rewards.limit import TimeLimit
 
 EXAMPLE = Example(index=3, prompt="p", ground_truth="g", data_source="d", extra_info={"k": 1})
@@ -50,11 +50,16 @@ def test_separators_and_words_around_do_not_matter(number: int, words: str) -> N
     assert gsm8k("", f"#### {number + 1}", str(number)) == 0.0
 
 
+def own_reward(function: str, timeout_s: float = 5.0, **evaluation: str) -> RewardConfig:
+    chosen = {"eval_name": None, "eval_function": None, **evaluation}
+    return RewardConfig(name=None, function=function, timeout_s=timeout_s, **chosen)
+
+
 def own(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeout_s: float = 5.0) -> Reward:
     name = f"own_{abs(hash(str(tmp_path)))}"
     (tmp_path / f"{name}.py").write_text(body)
     monkeypatch.syspath_prepend(tmp_path)
-    return load_reward(RewardConfig(name=None, function=f"{name}:score", timeout_s=timeout_s), REWARDS)
+    return load_reward(own_reward(f"{name}:score", timeout_s), REWARDS)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +104,17 @@ def test_what_is_not_finite_is_refused(value: float) -> None:
     function: Callable[..., float] = lambda prompt, response, ground_truth: value  # noqa: E731
     with pytest.raises(NonFiniteError, match="the reward is"):
         Reward(function=function).of(EXAMPLE, "r")
+
+
+def test_the_evaluation_has_the_reward_of_training_unless_it_has_its_own() -> None:
+    training = Reward(function=gsm8k)
+    assert load_eval_reward(own_reward("a:b"), REWARDS, training) is training
+    assert load_eval_reward(own_reward("a:b", eval_name="exact_match"), REWARDS, training).function is exact_match
+    own_one = load_eval_reward(own_reward("a:b", eval_function="trainer.rewards:exact_match"), REWARDS, training)
+    assert own_one.function is exact_match
+    assert own_one.limit is not None
+
+
+def test_a_reward_of_the_evaluation_that_cannot_be_loaded_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"reward\.eval_function: cannot load 'no_such_module:score'"):
+        load_eval_reward(own_reward("a:b", eval_function="no_such_module:score"), REWARDS, Reward(function=gsm8k))

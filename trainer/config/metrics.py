@@ -10,7 +10,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "reward/mean": "mean reward of the sampled training responses, without the KL penalty (reward units)",
         "reward/std": "standard deviation of those rewards (reward units)",
         "reward/max": "largest of those rewards (reward units)",
-        "eval/reward": "mean reward of greedy responses to the held-out prompts (reward units)",
+        "eval/reward": "mean reward of greedy responses to the held-out prompts, by reward.eval_* if one is set "
+        "(reward units)",
         "eval/accuracy": "share of held-out prompts answered with full reward (0 to 1)",
         "eval/length_mean": "mean length of the greedy responses, end token included (tokens)",
         "eval/truncated_fraction": "share of greedy responses that hit the length limit (0 to 1)",

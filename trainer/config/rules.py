@@ -99,10 +99,19 @@ def _reward(config: Config) -> list[ConfigProblem]:
     if (name is None) == (function is None):
         message = f"reward.name = {name!r} and reward.function = {function!r}: exactly one must be set"
         return [ConfigProblem(path="reward", message=message, hint="set the other one to null")]
-    if function is not None and (function.count(":") != 1 or not all(function.split(":"))):
-        message = f"got {function!r}, must be 'module:function'"
-        return [ConfigProblem(path="reward.function", message=message, hint="for example my_rewards:score")]
-    return []
+    problems = []
+    if config.reward.eval_name is not None and config.reward.eval_function is not None:
+        message = (
+            f"reward.eval_name = {config.reward.eval_name!r} and reward.eval_function = "
+            f"{config.reward.eval_function!r}: at most one may be set"
+        )
+        problems.append(ConfigProblem(path="reward", message=message, hint="set one of the two to null"))
+    for key in ("function", "eval_function"):
+        path = getattr(config.reward, key)
+        if path is not None and (path.count(":") != 1 or not all(path.split(":"))):
+            message = f"got {path!r}, must be 'module:function'"
+            problems.append(ConfigProblem(path=f"reward.{key}", message=message, hint="for example my_rewards:score"))
+    return problems
 
 
 def _model(config: Config) -> list[ConfigProblem]:

@@ -29,6 +29,7 @@ def limited(
 
 COMPARING_ESTIMATORS = ("grpo", "dr_grpo", "rloo", "reinforce_pp_baseline")
 ADV_ESTIMATORS = ("gae", "reinforce_pp", *COMPARING_ESTIMATORS)
+REWARD_NAMES = ("prefix_match", "exact_match", "partial_to_nines", "gsm8k")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,8 +163,10 @@ class TrainerConfig:
 class RewardConfig:
     """What a response is worth."""
 
-    name: str | None = limited(choices=("prefix_match", "exact_match", "gsm8k"))
+    name: str | None = limited(choices=REWARD_NAMES)
     function: str | None = field()
+    eval_name: str | None = limited(choices=REWARD_NAMES)
+    eval_function: str | None = field()
     timeout_s: float = limited(above=0.0, high=86_400)
 
 

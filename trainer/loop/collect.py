@@ -14,6 +14,7 @@ from trainer.loop.forward import response_logprobs, response_values
 from trainer.loop.micro_batches import micro_batches, restored
 from trainer.loop.run import Run
 from trainer.models import merged
+from trainer.rewards import Reward
 from trainer.rollout import Request, Response, Sampling, check_version, sample_seed
 
 
@@ -42,10 +43,10 @@ def sample(run: Run, step: int) -> tuple[list[Example], Response]:
     return examples, run.engine.generate(requests, sampling)
 
 
-def scores_of(run: Run, examples: Sequence[Example], response: Response) -> list[float]:
-    """The reward of each response."""
+def scores_of(run: Run, reward: Reward, examples: Sequence[Example], response: Response) -> list[float]:
+    """What a reward says of each response."""
     texts = [run.tokenizer.decode(row[mask].tolist()) for row, mask in zip(response.tokens, response.mask, strict=True)]
-    return [run.reward.of(example, text) for example, text in zip(examples, texts, strict=True)]
+    return [reward.of(example, text) for example, text in zip(examples, texts, strict=True)]
 
 
 @torch.no_grad()
@@ -78,7 +79,7 @@ def measure(run: Run, examples: Sequence[Example], response: Response) -> Experi
         ref_logprobs=ref_logprobs,
         entropy=entropies,
         values=values,
-        scores=torch.tensor(scores_of(run, examples, response), device=tokens.device),
+        scores=torch.tensor(scores_of(run, run.reward, examples, response), device=tokens.device),
         truncated=response.truncated,
     )
 

@@ -19,7 +19,7 @@ def evaluate(run: Run, policy_version: int) -> dict[str, float]:
         requests = [Request(prompt=run.tokenizer.encode(example.prompt), seed=0) for example in mine]
         sampling = Sampling(temperature=0.0, max_tokens=run.config.data.max_response_length)
         response = run.engine.generate(requests, sampling)
-        scores = scores_of(run, mine, response)
+        scores = scores_of(run, run.eval_reward, mine, response)
         sums = [
             sum(scores),
             sum(value >= 1.0 for value in scores),

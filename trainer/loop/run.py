@@ -12,7 +12,7 @@ from trainer.data import Example, PromptOrder, Tokenizer, load_prompts
 from trainer.distributed import Pair, World
 from trainer.loop.mathematics import Mathematics, ppo_mathematics
 from trainer.models import build_networks, load_tokenizer
-from trainer.rewards import REWARDS, Reward, load_reward
+from trainer.rewards import REWARDS, Reward, load_eval_reward, load_reward
 from trainer.rollout import RolloutEngine, build_engine
 
 
@@ -26,7 +26,8 @@ class Run:
         tokenizer: Text to tokens and back.
         order: The training prompts by step.
         held_out: The evaluation's prompts.
-        reward: Scores a response.
+        reward: Scores a sampled response.
+        eval_reward: Scores a response of the evaluation.
         actor: The policy, sharded.
         critic: The value network, sharded; None when the advantages need none.
         reference: The frozen policy, sharded.
@@ -42,6 +43,7 @@ class Run:
     order: PromptOrder
     held_out: tuple[Example, ...]
     reward: Reward
+    eval_reward: Reward
     actor: torch.nn.Module
     critic: torch.nn.Module | None
     reference: torch.nn.Module
@@ -85,6 +87,7 @@ def build_run(config: Config, world: World, mathematics: Mathematics | None = No
     if problems:
         raise ConfigError(problems)
     reward = load_reward(config.reward, REWARDS)
+    eval_reward = load_eval_reward(config.reward, REWARDS, reward)
     tokenizer = load_tokenizer(config)
     prompts = load_prompts(config, tokenizer, announce=world.is_main)
     networks = build_networks(config, prompts.train, tokenizer, world.device).sharded(world.mesh, config)
@@ -101,6 +104,7 @@ def build_run(config: Config, world: World, mathematics: Mathematics | None = No
         ),
         held_out=prompts.held_out,
         reward=reward,
+        eval_reward=eval_reward,
         actor=networks.actor,
         critic=networks.critic,
         reference=networks.reference,

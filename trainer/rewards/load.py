@@ -83,7 +83,7 @@ class Reward:
 
 
 def load_reward(config: RewardConfig, registry: Mapping[str, RewardFunction]) -> Reward:
-    """The reward of a configuration.
+    """The reward that training maximises.
 
     A person's own module is looked for on the import path and in the working directory.
 
@@ -92,7 +92,29 @@ def load_reward(config: RewardConfig, registry: Mapping[str, RewardFunction]) ->
     """
     if config.name is not None:
         return Reward(function=registry[config.name])
-    path = cast(str, config.function)
+    return _own("reward.function", cast(str, config.function), config.timeout_s)
+
+
+def load_eval_reward(config: RewardConfig, registry: Mapping[str, RewardFunction], training: Reward) -> Reward:
+    """The reward that the evaluation reports: its own if one is set, otherwise the training's.
+
+    Args:
+        config: The configuration.
+        registry: The built-in rewards.
+        training: What `load_reward` returned.
+
+    Raises:
+        ConfigError: As `load_reward`.
+    """
+    if config.eval_name is not None:
+        return Reward(function=registry[config.eval_name])
+    if config.eval_function is not None:
+        return _own("reward.eval_function", config.eval_function, config.timeout_s)
+    return training
+
+
+def _own(key: str, path: str, timeout_s: float) -> Reward:
+    """A person's own reward function."""
     module_name, _, function_name = path.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
@@ -102,14 +124,14 @@ def load_reward(config: RewardConfig, registry: Mapping[str, RewardFunction]) ->
     except Exception as error:  # a person's module may raise anything while it is imported
         message = f"cannot load '{path}': {type(error).__name__}: {error}"
         raise _refused(
-            message, "must be 'module:function', the module on PYTHONPATH or in the working directory"
+            key, message, "must be 'module:function', the module on PYTHONPATH or in the working directory"
         ) from error
     if not callable(function):
-        raise _refused(f"'{path}' is a {type(function).__name__}, must be a function", "")
-    return Reward(function=function, by_name=_by_name(path, function), limit=TimeLimit(seconds=config.timeout_s))
+        raise _refused(key, f"'{path}' is a {type(function).__name__}, must be a function", "")
+    return Reward(function=function, by_name=_by_name(key, path, function), limit=TimeLimit(seconds=timeout_s))
 
 
-def _by_name(path: str, function: RewardFunction) -> tuple[str, ...]:
+def _by_name(key: str, path: str, function: RewardFunction) -> tuple[str, ...]:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # built in C, without a signature
@@ -124,9 +146,9 @@ def _by_name(path: str, function: RewardFunction) -> tuple[str, ...]:
         signature.bind(*POSITIONAL)
     except TypeError as error:
         message = f"'{path}' takes {signature}: cannot be called with {', '.join(POSITIONAL)}"
-        raise _refused(message, f"name its parameters with some of {', '.join(NAMES)}") from error
+        raise _refused(key, message, f"name its parameters with some of {', '.join(NAMES)}") from error
     return ()
 
 
-def _refused(message: str, hint: str) -> ConfigError:
-    return ConfigError([ConfigProblem(path="reward.function", message=message, hint=hint)])
+def _refused(key: str, message: str, hint: str) -> ConfigError:
+    return ConfigError([ConfigProblem(path=key, message=message, hint=hint)])

@@ -162,6 +162,8 @@ def test_all_problems_are_reported_at_once() -> None:
         ({"reward.name": None}, "reward"),
         ({"reward.function": "a:b"}, "reward"),
         ({"reward.name": None, "reward.function": "score"}, "reward.function"),
+        ({"reward.eval_name": "exact_match", "reward.eval_function": "a:b"}, "reward"),
+        ({"reward.eval_function": "score"}, "reward.eval_function"),
         ({"trainer.optim.lr": float("nan")}, "trainer.optim.lr"),
     ],
 )
