@@ -36,12 +36,15 @@ class TrialState(StrEnum):
 
 
 _JOB: dict[JobState, frozenset[JobState]] = {
-    JobState.QUEUED: frozenset({JobState.RUNNING, JobState.CANCELLED, JobState.FAILED}),
+    JobState.QUEUED: frozenset({JobState.RUNNING, JobState.PAUSED, JobState.CANCELLED, JobState.FAILED}),
     JobState.RUNNING: frozenset(
         {JobState.QUEUED, JobState.PAUSED, JobState.STOPPING, JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED}
     ),
-    JobState.PAUSED: frozenset({JobState.RUNNING, JobState.STOPPING, JobState.FAILED, JobState.CANCELLED}),
-    JobState.STOPPING: frozenset({JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED}),
+    # A paused job whose running trials were its last is complete; one without a driver is queued to go on.
+    JobState.PAUSED: frozenset(
+        {JobState.QUEUED, JobState.RUNNING, JobState.STOPPING, JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED}
+    ),
+    JobState.STOPPING: frozenset({JobState.QUEUED, JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED}),
     JobState.COMPLETED: frozenset(),
     JobState.FAILED: frozenset({JobState.QUEUED}),
     JobState.CANCELLED: frozenset({JobState.QUEUED}),

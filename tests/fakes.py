@@ -228,21 +228,26 @@ class FakeService:
             )
         return self.store[job_id]
 
-    def trials(self, job_id: str, state: str | None, limit: int, cursor: str | None) -> Page:
-        self.job(job_id)
+    def trials(self, job_id: str, state: str | None, limit: int, cursor: str | None, stage: str | None = None) -> Page:
+        self._check_stage(job_id, stage)
         return _page([trial for trial in self.trials_of[job_id] if state in (None, trial.state)], limit, cursor)
 
-    def trial(self, job_id: str, number: int) -> TrialView:
-        self.job(job_id)
+    def trial(self, job_id: str, number: int, stage: str | None = None) -> TrialView:
+        self._check_stage(job_id, stage)
         for trial in self.trials_of[job_id]:
             if trial.number == number:
                 return trial
         raise NotFoundError(f"job {job_id!r} has no trial {number}.")
 
     def curves(
-        self, job_id: str, metrics: Sequence[str], trials: Sequence[int] | None, max_points: int
+        self,
+        job_id: str,
+        metrics: Sequence[str],
+        trials: Sequence[int] | None,
+        max_points: int,
+        stage: str | None = None,
     ) -> list[CurveView]:
-        self.job(job_id)
+        self._check_stage(job_id, stage)
         return [
             replace(
                 curve,
@@ -267,8 +272,8 @@ class FakeService:
         self.job(job_id)
         return [event for event in self.events_of[job_id] if event.id > after][:limit]
 
-    def logs(self, job_id: str, trial: int | None, tail: int) -> str:
-        self.job(job_id)
+    def logs(self, job_id: str, trial: int | None, tail: int, stage: str | None = None) -> str:
+        self._check_stage(job_id, stage)
         if trial is not None:
             self.trial(job_id, trial)
         return "".join(self.log.splitlines(keepends=True)[-tail:])
@@ -277,8 +282,31 @@ class FakeService:
         check_job_transition(job_id, JobState(self.job(job_id).state), JobState.CANCELLED)
         return self.change(job_id, state="cancelled")
 
+    def pause(self, job_id: str) -> JobView:
+        check_job_transition(job_id, JobState(self.job(job_id).state), JobState.PAUSED)
+        return self.change(job_id, state="paused")
+
+    def stop(self, job_id: str) -> JobView:
+        check_job_transition(job_id, JobState(self.job(job_id).state), JobState.STOPPING)
+        return self.change(job_id, state="stopping")
+
+    def edit(self, job_id: str, budget: Mapping[str, Any] | None, priority: int | None) -> JobView:
+        self.calls.append(("edit", job_id, budget, priority))
+        changes = {"budget_trials": budget["trials"]} if budget and "trials" in budget else {}
+        return self.change(self.job(job_id).id, **changes)
+
+    def enqueue(self, job_id: str, params: Mapping[str, Any]) -> EventView:
+        record = self.events_of[self.job(job_id).id]
+        event = EventView(
+            id=len(record) + 1, at=1.0, kind="job.enqueue", text="enqueued", trial=None, data={"params": dict(params)}
+        )
+        record.append(event)
+        return event
+
     def resume(self, job_id: str) -> JobView:
         job = self.job(job_id)
+        if job.state == JobState.PAUSED:
+            return self.change(job_id, state="running")
         if job.state not in JOB_ENDS:
             return job
         check_job_transition(job_id, JobState(job.state), JobState.QUEUED)
@@ -298,6 +326,11 @@ class FakeService:
 
     def ping(self) -> None:
         """The fake is always there."""
+
+    def _check_stage(self, job_id: str, stage: str | None) -> None:
+        names = [one.name for one in self.job(job_id).stages]
+        if stage is not None and stage not in names:
+            raise NotFoundError(f"job {job_id!r} has no stage {stage!r}; its stages are {', '.join(names)}.")
 
     def _name(self, source: str, file: str) -> str:
         document = yaml.safe_load(source)

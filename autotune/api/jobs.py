@@ -1,4 +1,4 @@
-"""Routes of jobs: submit, list, look at, cancel, resume; and what a space would do."""
+"""Routes of jobs: submit, list, look at, edit, pause, resume, stop, cancel; and what a space would do."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
+from autotune.api.bodies import JobChanges
 from autotune.api.context import SPACE_BODY, Cursor, JobId, JobPage, Key, Limit, Service, Source
 from autotune.api.problems import documented
 from autotune.states import JobState
@@ -57,6 +58,27 @@ def get_job(service: Service, job_id: JobId) -> JobView:
     return service.job(job_id)
 
 
+@router.patch(
+    "/jobs/{job_id}", operation_id="editJob", tags=["jobs"], responses=documented(400, 403, 404, 409, 413, 422)
+)
+def edit_job(service: Service, job_id: JobId, changes: JobChanges) -> JobView:
+    """Changes a job's budget or its priority; a running job takes the new budget within a second."""
+    budget = None if changes.budget is None else changes.budget.model_dump(exclude_unset=True)
+    return service.edit(job_id, budget, changes.priority)
+
+
+@router.post("/jobs/{job_id}/pause", operation_id="pauseJob", tags=["jobs"], responses=documented(403, 404, 409))
+def pause_job(service: Service, job_id: JobId) -> JobView:
+    """Starts no new trials; the running ones go on."""
+    return service.pause(job_id)
+
+
+@router.post("/jobs/{job_id}/stop", operation_id="stopJob", tags=["jobs"], responses=documented(403, 404, 409))
+def stop_job(service: Service, job_id: JobId) -> JobView:
+    """Starts no new trials, lets the running ones finish, and completes the job with what there is."""
+    return service.stop(job_id)
+
+
 @router.post("/jobs/{job_id}/cancel", operation_id="cancelJob", tags=["jobs"], responses=documented(403, 404, 409))
 def cancel_job(service: Service, job_id: JobId) -> JobView:
     """Ends the job's running trials now, after a checkpoint, and starts no more."""
@@ -65,7 +87,7 @@ def cancel_job(service: Service, job_id: JobId) -> JobView:
 
 @router.post("/jobs/{job_id}/resume", operation_id="resumeJob", tags=["jobs"], responses=documented(403, 404, 409))
 def resume_job(service: Service, job_id: JobId) -> JobView:
-    """Queues a job again; finished trials are kept, interrupted ones go on from their last checkpoint."""
+    """Goes on with a job; finished trials are kept, interrupted ones go on from their last checkpoint."""
     return service.resume(job_id)
 
 

@@ -8,9 +8,11 @@ from autotune.search.types import Reason
 
 
 class Closing(StrEnum):
-    """Why a study starts nothing more and ends what runs."""
+    """Why a study starts nothing more and, unless it was stopped, ends what runs."""
 
     CANCELLED = "cancelled"
+    STOPPED = "stopped"
+    """What runs may finish."""
     INTERRUPTED = "interrupted"
     """The driver must go; the trials continue from their checkpoints under another one."""
     WALL_CLOCK = "wall clock"
@@ -26,6 +28,7 @@ def closing_reason(closing: Closing | None, spent: str) -> Reason:
     """
     words = {
         Closing.CANCELLED: "the job was cancelled",
+        Closing.STOPPED: "the job was stopped",
         Closing.INTERRUPTED: "the driver was told to go; the trial continues later",
         Closing.WALL_CLOCK: "the wall-clock budget is spent",
         Closing.GPU_HOURS: spent,

@@ -2,6 +2,8 @@ import pytest
 
 OPERATIONS = {
     "cancelJob",
+    "editJob",
+    "enqueueTrial",
     "getBest",
     "getCurves",
     "getJob",
@@ -16,8 +18,10 @@ OPERATIONS = {
     "listJobs",
     "listSpaces",
     "listTrials",
+    "pauseJob",
     "planSpace",
     "resumeJob",
+    "stopJob",
     "submitJob",
 }
 

@@ -132,7 +132,8 @@ class JobMachine(RuleBasedStateMachine):
         assert (job.ended_at is not None) == (self.state in JOB_ENDS)
         free = self.owner is None or self.expires <= self.now
         assert (due is not None) == (free and self.state is JobState.QUEUED)
-        assert bool(abandoned) == (free and self.state not in {*JOB_ENDS, JobState.QUEUED})
+        at_rest = self.state is JobState.PAUSED and self.owner is None
+        assert bool(abandoned) == (free and not at_rest and self.state not in {*JOB_ENDS, JobState.QUEUED})
 
     def teardown(self) -> None:
         self.store.close()

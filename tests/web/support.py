@@ -36,10 +36,15 @@ class WebService(FakeService):
         return DOCUMENT
 
     def curves(
-        self, job_id: str, metrics: Sequence[str], trials: Sequence[int] | None, max_points: int
+        self,
+        job_id: str,
+        metrics: Sequence[str],
+        trials: Sequence[int] | None,
+        max_points: int,
+        stage: str | None = None,
     ) -> list[CurveView]:
         self.calls.append(("curves", tuple(trials or ()), max_points))
-        whole = super().curves(job_id, metrics, trials, 10**9)
+        whole = super().curves(job_id, metrics, trials, 10**9, stage)
         return [_thinned(curve, max_points) for curve in whole]
 
     def put(self, job: JobView, trials: Sequence[TrialView], curves: Sequence[CurveView]) -> JobView:

@@ -149,6 +149,53 @@ def test_a_job_is_cancelled_after_a_question_and_can_be_resumed(service, open_pa
     assert service.store["demo-1"].state == "queued"
 
 
+def test_a_running_job_is_paused_resumed_and_stopped(service, open_page):
+    fill_job(service, "demo-1", trials=4, steps=40, state="running")
+    page = open_page(job_address("demo-1"))
+    page.wait("!document.querySelector('#pause').disabled")
+    assert page.evaluate("document.querySelector('#resume').disabled")
+    page.click("#pause")
+    page.wait("document.querySelector('.job-head').innerText.includes('paused')")
+    page.wait("!document.querySelector('#resume').disabled")
+    page.click("#resume")
+    page.wait("document.querySelector('.job-head').innerText.includes('running')")
+    page.click("#stop")
+    page.wait("document.querySelector('dialog[open]')")
+    page.click("#question-yes")
+    page.wait("document.querySelector('.job-head').innerText.includes('stopping')")
+    assert service.store["demo-1"].state == "stopping"
+    assert page.evaluate("document.querySelector('#enqueue').disabled")
+
+
+def test_a_configuration_is_enqueued_from_the_values_of_the_picked_trial(service, open_page):
+    fill_job(service, "demo-1", trials=4, steps=40, state="running")
+    page = open_page(job_address("demo-1"))
+    page.wait("!document.querySelector('#enqueue').disabled")
+    page.evaluate("document.querySelector('.trials tbody tr').click()")
+    page.click("#enqueue")
+    page.wait("document.querySelector('#enqueue-form[open]')")
+    page.evaluate("document.querySelector('#enqueue-fields [name=lr]').value = '0.0002'")
+    page.evaluate("document.querySelector('#enqueue-fields [name=\"algorithm.clip_ratio\"]').value = ''")
+    page.evaluate("document.querySelector('#enqueue-fields [name=\"trainer.mini_batch_size\"]').value = '1'")
+    page.click("#enqueue-yes")
+    page.wait("document.querySelector('#messages').innerText.includes('enqueued')")
+    params = service.events_of["demo-1"][-1].data["params"]
+    assert (params["lr"], params["trainer.mini_batch_size"]) == (0.0002, 32)
+    assert "algorithm.clip_ratio" not in params
+
+
+def test_the_form_for_a_configuration_can_be_given_up(service, open_page):
+    fill_job(service, "demo-1", trials=4, steps=40, state="running")
+    before = len(service.events_of["demo-1"])
+    page = open_page(job_address("demo-1"))
+    page.wait("!document.querySelector('#enqueue').disabled")
+    page.click("#enqueue")
+    page.wait("document.querySelector('#enqueue-form[open]')")
+    page.click("#enqueue-no")
+    page.wait("!document.querySelector('dialog[open]')")
+    assert len(service.events_of["demo-1"]) == before
+
+
 def test_a_refusal_is_shown_with_its_fix(service, open_page, browser):
     fill_job(service, "demo-1", trials=4, steps=40, state="running")
 

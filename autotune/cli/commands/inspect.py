@@ -1,4 +1,4 @@
-"""``autotune jobs``, ``show``, ``watch`` and ``cancel``: the jobs themselves."""
+"""``autotune jobs``, ``show`` and ``watch``: the jobs themselves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    for command in (jobs, show, watch, cancel):
+    for command in (jobs, show, watch):
         app.command()(command)
 
 
@@ -53,18 +53,24 @@ def jobs(
         say("no job yet; start one with: autotune launch quickstart")
 
 
-def show(job: Job, as_json: AsJson = False) -> None:
+def show(
+    job: Job,
+    stage: Annotated[
+        str | None, typer.Option(help="The trials of this stage instead of those of the one that the job is at.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Show a job and its trials."""
     from autotune.cli.connect import connect
     from autotune.cli.output import print_json
 
     with connect() as connection:
         view = connection.client.job(job)
-        trials = list(connection.client.all_trials(job))
+        trials = list(connection.client.all_trials(job, stage=stage))
     if as_json:
         print_json({"job": view, "trials": trials})
     else:
-        _print_job(view, trials)
+        _print_job(view, trials, stage or view.stage)
 
 
 def watch(job: Job, as_json: AsJson = False) -> None:
@@ -91,19 +97,6 @@ def watch(job: Job, as_json: AsJson = False) -> None:
     check_succeeded(summary.job)
 
 
-def cancel(job: Job, as_json: AsJson = False) -> None:
-    """End a job's running trials now; they write a checkpoint first."""
-    from autotune.cli.connect import connect
-    from autotune.cli.output import data, print_json
-
-    with connect() as connection:
-        view = connection.client.cancel(job)
-    if as_json:
-        print_json(view)
-    else:
-        data(f"job {view.id} is {view.state}")
-
-
 def _jobs(client: Client, state: str | None, limit: int) -> tuple[list[JobView], bool]:
     found: list[JobView] = []
     cursor: str | None = None
@@ -121,8 +114,9 @@ def _ended(job: JobView) -> int:
     return sum(count for state, count in job.trials.items() if state in TRIAL_ENDS)
 
 
-def _print_job(job: JobView, trials: list[TrialView]) -> None:
+def _print_job(job: JobView, trials: list[TrialView], stage: str) -> None:
     from autotune.cli.output import data, duration, moment, number, table
+    from autotune.cli.stages import print_stages
     from autotune.cli.watch import progress_line, short, why_of
 
     facts = [
@@ -143,16 +137,18 @@ def _print_job(job: JobView, trials: list[TrialView]) -> None:
         if fact and fact != "-":
             data(f"{name + ':':13}{fact}")
     data()
+    print_stages(job)
+    shown = next((one for one in job.stages if one.name == stage), job)
     if not trials:
         data("No trial yet.")
         return
     paths = list(dict.fromkeys(path for trial in trials for path in trial.params))
     rows = [
         [
-            f"{trial.number}{'*' if trial.number == job.best_trial else ''}",
+            f"{trial.number}{'*' if trial.number == shown.best_trial else ''}",
             trial.state,
             trial.source,
-            f"{trial.last_step}/{job.steps}",
+            f"{trial.last_step}/{shown.steps}",
             number(trial.value),
             number(trial.metrics.get("kl/actor_ref")),
             duration(trial.cost_s),
@@ -161,7 +157,7 @@ def _print_job(job: JobView, trials: list[TrialView]) -> None:
         ]
         for trial in trials
     ]
-    headers = ["trial", "state", "source", "step", job.objective.metric, "kl/actor_ref", "cost"]
+    headers = ["trial", "state", "source", "step", shown.objective.metric, "kl/actor_ref", "cost"]
     table([*headers, *map(short, paths), "why"], rows)
 
 

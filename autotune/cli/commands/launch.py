@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotune.errors import UsageError
+from autotune.states import JobState
 
 if TYPE_CHECKING:
     from autotune.cli.connect import Connection
@@ -112,6 +113,9 @@ def _stay(connection: Connection, job: str, *, as_json: bool) -> None:
         print_json(summary)
     else:
         print_summary(summary)
+    if summary.job.state == JobState.PAUSED:
+        say(f"paused; nothing runs any more. Go on: autotune launch --resume {job}")
+        return
     check_succeeded(summary.job)
 
 

@@ -67,6 +67,14 @@ export const api = {
   trials: (id, options, signal) => call(`${jobPath(id)}/trials?${query({ limit: 500, ...options })}`, { signal }),
   trial: (id, number, signal) => call(`${jobPath(id)}/trials/${number}`, { signal }),
   curves: (id, options, signal) => call(`${jobPath(id)}/curves?${query(options)}`, { signal }),
-  cancel: (id) => call(`${jobPath(id)}/cancel`, { method: "POST" }),
+  pause: (id) => call(`${jobPath(id)}/pause`, { method: "POST" }),
   resume: (id) => call(`${jobPath(id)}/resume`, { method: "POST" }),
+  stop: (id) => call(`${jobPath(id)}/stop`, { method: "POST" }),
+  cancel: (id) => call(`${jobPath(id)}/cancel`, { method: "POST" }),
+  enqueue: (id, params) =>
+    call(`${jobPath(id)}/trials`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ params }),
+    }),
 };

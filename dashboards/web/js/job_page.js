@@ -65,7 +65,7 @@ export class JobPage {
       if (this.closed) return;
       this.#drawTrials();
       this.updater.touch();
-    });
+    }, () => this.selected);
     this.summary = el("div", { class: "tiles" });
     this.detail = el("aside", { id: "detail", hidden: true, "aria-labelledby": "detail-title" });
     this.notes = Object.fromEntries(

@@ -53,3 +53,13 @@ export function isLog(space, path) {
   }
   return false;
 }
+
+/** What the search may choose from: `{name, options}` of a choice, `{name, low, high, whole}` of a range. */
+export function domains(space) {
+  return Object.entries(space?.search ?? {}).map(([name, domain]) => {
+    if (Array.isArray(domain?.choice)) return { name, options: domain.choice };
+    const whole = Array.isArray(domain?.int);
+    const [low, high] = (whole ? domain.int : domain?.float) ?? [];
+    return { name, low, high, whole };
+  });
+}

@@ -1,0 +1,44 @@
+"""The JSON bodies that routes take, apart from space files. An unknown field is an error, never ignored."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+_STRICT = ConfigDict(extra="forbid", frozen=True)
+
+
+class BudgetChanges(BaseModel):
+    """The parts of a budget that may change while a job runs; ``null`` takes a limit away."""
+
+    model_config = _STRICT
+
+    trials: Annotated[int | None, Field(description="Number of trials.", examples=[60])] = None
+    parallel: Annotated[int | None, Field(description="Trials at a time.", examples=[8])] = None
+    gpu_hours: Annotated[float | None, Field(description="GPUs times hours.", examples=[300])] = None
+    wall_clock: Annotated[str | None, Field(description="A duration with its unit.", examples=["24h"])] = None
+
+
+class JobChanges(BaseModel):
+    """What is to change; what is left out stays as it is."""
+
+    model_config = _STRICT
+
+    priority: Annotated[int | None, Field(description="Jobs with a higher one are started first.", examples=[5])] = None
+    budget: BudgetChanges | None = None
+
+
+class WantedTrial(BaseModel):
+    """A configuration to try, by full paths or short names."""
+
+    model_config = _STRICT
+
+    params: Annotated[
+        dict[Annotated[str, Field(max_length=200)], Any],
+        Field(
+            max_length=200,
+            description="Searched parameter -> value.",
+            examples=[{"lr": 1e-6, "algorithm.kl_ctrl.kl_coef": 0.01}],
+        ),
+    ]
