@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from autotune.errors import ConflictError
 from autotune.store import schema
+from autotune.store.access import AccessRepository
 from autotune.store.engine import make_engine, parse_url
 from autotune.store.failures import describe, translate
 from autotune.store.jobs import JobRepository
@@ -24,6 +25,7 @@ class UnitOfWork:
     connection: Connection
     jobs: JobRepository
     trials: TrialRepository
+    access: AccessRepository
 
 
 class Store:
@@ -91,7 +93,12 @@ class Store:
             self.engine.connect().execution_options(write=write) as connection,
             connection.begin(),
         ):
-            yield UnitOfWork(connection=connection, jobs=JobRepository(connection), trials=TrialRepository(connection))
+            yield UnitOfWork(
+                connection=connection,
+                jobs=JobRepository(connection),
+                trials=TrialRepository(connection),
+                access=AccessRepository(connection),
+            )
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

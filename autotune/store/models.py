@@ -42,6 +42,8 @@ jobs = Table(
     Column("state", String(16), nullable=False),
     Column("requested", String(16)),
     Column("priority", Integer, nullable=False),
+    Column("owner", String(63), nullable=False, server_default=""),
+    Column("team", String(63), nullable=False, server_default=""),
     Column("document", JSON, nullable=False),
     Column("source", Text, nullable=False),
     Column("file", Text, nullable=False),
@@ -143,4 +145,27 @@ events = Table(
     Column("data", JSON, nullable=False),
     Index(None, "job", "id"),
     sqlite_autoincrement=True,
+)
+
+tokens = Table(
+    "autotune_tokens",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("name", String(63), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("team", String(63), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("expires_at", Float),
+    Column("revoked_at", Float),
+    Column("used_at", Float),
+)
+
+teams = Table(
+    "autotune_teams",
+    metadata,
+    Column("name", String(63), primary_key=True),
+    Column("parallel_gpus", Float),
+    Column("gpu_hours_a_month", Float),
+    Column("share", Float, nullable=False),
 )

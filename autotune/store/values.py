@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from autotune.access import Role
 from autotune.search.types import EndKind, Event, Trial
 from autotune.spec.values import JsonValue
 from autotune.states import JobState
@@ -19,6 +20,7 @@ class NewJob:
         source: The file as the person wrote it; ``file`` its name.
         space_hash: Digest of the resolved space.
         stages: Names of the stages in order; empty = one search without stages.
+        owner: Who submitted it, and ``team`` whose it is; empty = whoever owns the machine.
         idempotency_key: Submitting again with this key and the same ``body_hash`` finds the same job.
     """
 
@@ -29,6 +31,8 @@ class NewJob:
     space_hash: str = ""
     stages: Sequence[str] = ()
     priority: int = 0
+    owner: str = ""
+    team: str = ""
     idempotency_key: str | None = None
     body_hash: str | None = None
 
@@ -59,6 +63,8 @@ class Job:
     state: JobState
     requested: str | None
     priority: int
+    owner: str
+    team: str
     document: Mapping[str, JsonValue]
     source: str
     file: str
@@ -162,3 +168,44 @@ class JobPage:
 
     items: Sequence[Job]
     next: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Token:
+    """An access token, without its secret: only the digest of that is kept.
+
+    Attributes:
+        id: The part of the token that may be shown.
+        name: Whose it is.
+        expires_at: Epoch seconds; ``None`` = never. ``revoked_at`` and ``used_at`` alike.
+    """
+
+    id: str
+    name: str
+    role: Role
+    team: str
+    digest: str
+    created_at: float
+    expires_at: float | None = None
+    revoked_at: float | None = None
+    used_at: float | None = None
+
+    def lives(self, now: float) -> bool:
+        """Whether it still opens the door."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Team:
+    """What a team may use.
+
+    Attributes:
+        parallel_gpus: GPUs at a time; ``None`` = no limit.
+        gpu_hours_a_month: GPU-hours in a calendar month (UTC); ``None`` = no limit.
+        share: Its weight where several teams wait for the same GPUs.
+    """
+
+    name: str
+    parallel_gpus: float | None = None
+    gpu_hours_a_month: float | None = None
+    share: float = 1.0
