@@ -6,12 +6,14 @@ decides is written through the `Book` before it is answered, so a successor that
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from autotune.errors import InvalidSpaceError, Problem
 from autotune.search.book import Book
 from autotune.search.closing import Closing, closing_reason
+from autotune.search.curves import Curve
 from autotune.search.finalists import fresh_runs, is_finalist, source_of
 from autotune.search.jury import Jury
 from autotune.search.ledger import Ledger
@@ -39,7 +41,7 @@ from autotune.search.types import (
     Wait,
 )
 from autotune.search.verdicts import failed, finished, paused, stopped, unpromoted
-from autotune.spec.types import Space
+from autotune.spec.types import Budget, Space, Start
 from autotune.spec.values import FlatConfig
 from autotune.states import TrialState, check_trial_transition
 
@@ -92,8 +94,11 @@ class Coordinator:
         self._ledger = Ledger(book)
         self._trials = self._ledger.trials
         self._jury = Jury(space, self._ledger, total_steps)
+        self._total_steps = total_steps
         self._purse = Purse(space, total_steps)
         self._closing: Closing | None = None
+        self._held = False
+        self._wanted: deque[Start] = deque()
         self._finals = any(is_finalist(trial) for trial in self._trials.values())
 
     @property
@@ -102,13 +107,40 @@ class Coordinator:
         return self._trials
 
     @property
+    def curves(self) -> Mapping[int, Curve]:
+        """Trial number -> curve, of the trials that have one."""
+        return self._ledger.curves
+
+    @property
     def closing(self) -> Closing | None:
         """Why nothing more is started; ``None`` while the search goes on."""
         return self._closing
 
     def close(self, why: Closing) -> None:
-        """Starts nothing more and ends every running trial at its next report or heartbeat."""
-        self._closing = self._closing or why
+        """Starts nothing more and, unless the study is only stopped, ends every running trial at its next word."""
+        if self._closing is None or self._closing is Closing.STOPPED:
+            self._closing = why
+
+    @property
+    def held(self) -> bool:
+        """Whether nothing is started for the time being."""
+        return self._held
+
+    def hold(self, held: bool) -> None:
+        """Starts nothing for the time being, or goes on; what runs is left alone."""
+        self._held = held
+
+    def adjust(self, budget: Budget, deadline: float | None) -> None:
+        """Takes another budget and deadline from now on."""
+        self._space = replace(self._space, budget=budget)
+        self._purse = Purse(self._space, self._total_steps)
+        self._deadline = deadline
+
+    def enqueue(self, start: Start) -> None:
+        """Tries a configuration before the sampler proposes again, once for each label."""
+        known = {trial.source for trial in self._trials.values()} | {waiting.label for waiting in self._wanted}
+        if start.label not in known:
+            self._wanted.append(start)
 
     def recover(self, now: float) -> None:
         """Queues the trials that a driver left running when it died; they go on from their last checkpoint."""
@@ -125,14 +157,14 @@ class Coordinator:
 
     def best(self) -> Trial | None:
         """The best completed trial whose constraints hold; the earlier one of equals."""
-        return best_of(self._trials.values(), self._space.objective.direction)
+        return best_of(self._trials.values(), self._space.objective)
 
     def next_trial(self, now: float) -> NextTrial:
         """What to start now.
 
         Returns:
             ``Launch`` for a trial that waits for another attempt or a fresh proposal, ``Wait`` while the budget allows
-            nothing right now, ``Done`` when nothing will be started again.
+            nothing right now, ``Done`` when nothing will be started again, or not before the study is held no longer.
 
         Raises:
             InvalidSpaceError: If no configuration meets the space's ``require`` conditions.
@@ -141,6 +173,8 @@ class Coordinator:
         running = self._trials.count(TrialState.RUNNING)
         if self._closing is not None:
             return Wait() if running else self._done(now)
+        if self._held:
+            return Wait() if running else Done()
         if running >= self._space.budget.parallel:
             return Wait()
         trial = next(iter(self._trials.having(TrialState.QUEUED)), None) or self._promotion()
@@ -211,7 +245,7 @@ class Coordinator:
         cost = max(trial.cost_s, self._ledger.cost(trial, cost_s))
         self._trials.put(replace(trial, cost_s=cost))
         self._look_at_the_clock(now)
-        if self._closing is None:
+        if self._closing is None or self._closing is Closing.STOPPED:
             return Continue()
         return Stop(reason=self._closing_reason())
 
@@ -285,7 +319,7 @@ class Coordinator:
         if spec is None or self._finals:
             return False
         self._end_paused(now)
-        best = ranked(self._trials.values(), self._space.objective.direction)[: spec.top]
+        best = ranked(self._trials.values(), self._space.objective)[: spec.top]
         for one, run, seed in fresh_runs(best, spec.seeds, self._space.sampler.seed):
             config = {**one.config, self._seed_path: seed}
             text = f"trial {len(self._trials)} is fresh run {run} of finalist {one.number}, with seed {seed}"
@@ -315,6 +349,9 @@ class Coordinator:
         starts = self._space.start_from
         if number < len(starts):
             source, params = starts[number].label, self._proposer.start(starts[number])
+        elif self._wanted:
+            start = self._wanted.popleft()
+            source, params = start.label, self._proposer.start(start)
         else:
             source, params = "sampler", self._proposer.propose(number, self._trials.values(), self._ledger.curves)
         text = f"trial {number} was proposed by {'the sampler' if source == 'sampler' else source}"

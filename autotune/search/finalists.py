@@ -8,14 +8,15 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from autotune.search.confidence import difference, half_width
+from autotune.search.pareto import fronts, order
 from autotune.search.seeds import child_seed
 from autotune.search.types import Trial
-from autotune.spec.types import Direction
+from autotune.spec.types import Objective
 from autotune.states import TRIAL_ENDS, TrialState
 
 _PREFIX = "finalist-"
@@ -31,6 +32,7 @@ class Finalist:
         lost: Fresh runs that ended otherwise.
         mean: Mean of the values; ``None`` without any.
         half: Half of the mean's 95 % interval; ``None`` for fewer than two values.
+        means: With several objectives, each one's mean and half by its metric.
     """
 
     trial: int
@@ -38,6 +40,7 @@ class Finalist:
     lost: int
     mean: float | None
     half: float | None
+    means: Mapping[str, tuple[float, float | None]] = field(default_factory=dict)
 
 
 def is_finalist(trial: Trial) -> bool:
@@ -65,15 +68,29 @@ def fresh_runs(best: Sequence[Trial], seeds: int, seed: int) -> Iterator[tuple[T
             yield trial, run, fresh_seed(seed, trial.number, run)
 
 
-def finalists_of(trials: Iterable[Trial], direction: Direction) -> tuple[Finalist, ...]:
-    """The finalists, best first; one that has lost a run stands behind all that have not."""
+def finalists_of(trials: Iterable[Trial], objective: Objective) -> tuple[Finalist, ...]:
+    """The finalists, best first; one that has lost a run stands behind all that have not.
+
+    With several objectives in the order of the fronts of their means.
+    """
     runs: dict[int, list[Trial]] = {}
     for trial in sorted(trials, key=lambda trial: trial.number):
         if is_finalist(trial):
             runs.setdefault(int(trial.source.removeprefix(_PREFIX)), []).append(trial)
-    sign = 1 if direction is Direction.MAXIMIZE else -1
-    found = [_finalist(number, fresh) for number, fresh in runs.items()]
-    return tuple(sorted(found, key=lambda f: (f.mean is None, f.lost, 0.0 if f.mean is None else -sign * f.mean)))
+    found = [_finalist(number, fresh, objective) for number, fresh in runs.items()]
+    vectors = {
+        one.trial: tuple(goal.sign * one.means[goal.metric][0] for goal in objective.each)
+        for one in found
+        if objective.also and one.mean is not None
+    }
+    place = {number: float(place) for place, number in enumerate(order(vectors))}
+
+    def key(one: Finalist) -> tuple[bool, int, float]:
+        if one.mean is None:
+            return True, one.lost, 0.0
+        return False, one.lost, place[one.trial] if objective.also else -objective.sign * one.mean
+
+    return tuple(sorted(found, key=key))
 
 
 def finding(finalists: tuple[Finalist, ...], metric: str) -> str:
@@ -98,7 +115,26 @@ def finding(finalists: tuple[Finalist, ...], metric: str) -> str:
     return f"{lead}, more than noise (the 95 % interval of the difference is +-{half:.3g})."
 
 
-def _finalist(number: int, fresh: list[Trial]) -> Finalist:
+def finding_of_front(finalists: tuple[Finalist, ...], objective: Objective) -> str:
+    """What the fresh runs say of several objectives, in plain words; empty without finalists that completed."""
+    measured = {one.trial: one for one in finalists if one.means}
+    if not measured:
+        return ""
+    vectors = {
+        number: tuple(goal.sign * one.means[goal.metric][0] for goal in objective.each)
+        for number, one in measured.items()
+    }
+    ahead = fronts(vectors)[0]
+    told = []
+    for number in ahead:
+        means = measured[number].means
+        said = ", ".join(f"{goal.metric} {_interval(*means[goal.metric])}" for goal in objective.each)
+        told.append(f"trial {number} ({said})")
+    runs = _runs(measured[ahead[0]])
+    return f"By the means over {runs} {len(ahead)} of {len(measured)} finalists stay on the front: {'; '.join(told)}."
+
+
+def _finalist(number: int, fresh: list[Trial], objective: Objective) -> Finalist:
     good = [t for t in fresh if t.state is TrialState.COMPLETED and t.value is not None and t.feasible]
     values = tuple(trial.value for trial in good if trial.value is not None)
     lost = sum(trial.state in TRIAL_ENDS and trial not in good for trial in fresh)
@@ -108,12 +144,21 @@ def _finalist(number: int, fresh: list[Trial]) -> Finalist:
         lost=lost,
         mean=fmean(values) if values else None,
         half=half_width(values),
+        means=_means(good, objective) if objective.also and good else {},
     )
 
 
+def _means(good: Sequence[Trial], objective: Objective) -> dict[str, tuple[float, float | None]]:
+    columns = {goal.metric: [trial.values[goal.metric] for trial in good] for goal in objective.each}
+    return {metric: (fmean(values), half_width(values)) for metric, values in columns.items()}
+
+
+def _interval(mean: float, half: float | None) -> str:
+    return f"{mean:.4g}" + ("" if half is None else f" +-{half:.2g}")
+
+
 def _with_interval(finalist: Finalist) -> str:
-    interval = "" if finalist.half is None else f" +-{finalist.half:.2g}"
-    return f"{finalist.mean:.4g}{interval}"
+    return _interval(finalist.mean or 0.0, finalist.half)
 
 
 def _runs(finalist: Finalist) -> str:

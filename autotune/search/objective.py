@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from statistics import fmean
 
 from autotune.search.curves import Curve
@@ -70,6 +71,25 @@ def objective_value(objective: Objective, curve: Sequence[Point], until: int | N
             return min(smooth)
         case Reduce.MEAN:
             return fmean(smooth)
+        case Reduce.AREA:
+            finite_steps = [step for step, value in values if value is not None]
+            return _area(list(zip(finite_steps, smooth, strict=True)))
+
+
+def objective_values(objective: Objective, curve: Sequence[Point], until: int | None = None) -> dict[str, float] | None:
+    """The value of every objective by metric; ``None`` if one of them has none."""
+    found = {one.metric: objective_value(one, curve, until) for one in objective.each}
+    values = {metric: value for metric, value in found.items() if value is not None}
+    return values if len(values) == len(found) else None
+
+
+def _area(values: Sequence[tuple[int, float | None]]) -> float:
+    """The mean of a curve over its steps, by trapezoids between its finite values."""
+    finite = [(step, value) for step, value in values if value is not None]
+    span = finite[-1][0] - finite[0][0]
+    if span == 0:
+        return fmean(value for _, value in finite)
+    return sum((after - before) * (a + b) / 2 for (before, a), (after, b) in pairwise(finite)) / span
 
 
 def violations(

@@ -99,13 +99,13 @@ def judge_stage(
         previous: The curve of the winner of the stage before; empty without one.
     """
     everybody = list(trials)
-    direction = stage.space.objective.direction
-    best = best_of(everybody, direction)
+    objective = stage.space.objective
+    best = best_of(everybody, objective)
     if best is None:
         return StageVerdict(passed=False, winner=None)
     default = next((trial for trial in everybody if trial.source == "default"), None)
     sides = {Who.DEFAULT: curves.get(default.number, ()) if default else (), Who.PREVIOUS: previous}
-    order = [best, *(trial for trial in ranked(everybody, direction) if trial.number != best.number)]
+    order = [best, *(trial for trial in ranked(everybody, objective) if trial.number != best.number)]
     verdicts = []
     for trial in order:
         numbers = {**sides, Who.WINNER: curves.get(trial.number, ())}
@@ -136,7 +136,7 @@ def hand_over(
     values = _carried(first.params, stage.carry)
     if stage.carry.how is Carry.FIX:
         return Handover(fixed={**before.fixed, **values}, curve=curve)
-    others = (trial for trial in ranked(everybody.values(), stage.space.objective.direction) if trial is not first)
+    others = (trial for trial in ranked(everybody.values(), stage.space.objective) if trial is not first)
     chosen = [first, *others][: stage.carry.top]
     starts = [Start(label=f"carried-{trial.number}", values=_carried(trial.params, stage.carry)) for trial in chosen]
     return Handover(fixed={**before.fixed, **values}, starts=tuple(starts), curve=curve)

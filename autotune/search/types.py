@@ -146,7 +146,8 @@ class Trial:
         params: Searched parameters only, by full path.
         config: The complete configuration.
         attempt: The current or last attempt; ``None`` before the first.
-        value: The objective, once there is one.
+        value: The objective, once there is one; of several the first.
+        values: With several objectives, each one's value by its metric; empty with one.
         violations: Constraint text -> violation (<= 0 holds), once there is a verdict.
         cost_s: Seconds of all attempts.
     """
@@ -159,6 +160,7 @@ class Trial:
     attempt: Attempt | None = None
     last_step: int = 0
     value: float | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
     violations: Mapping[str, float] = field(default_factory=dict)
     reason: Reason | None = None
     error_kind: EndKind | None = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from autotune.search.objective import objective_value, violations
+from autotune.search.objective import objective_value, objective_values, violations
 from autotune.search.pruners import EvalDecline, NotFinite
 from autotune.search.types import INFEASIBLE_KINDS, EndKind, Outcome, Point, Reason, Trial
 from autotune.spec.types import Space
@@ -62,11 +62,17 @@ def _at_its_peak(space: Space, trial: Trial, curve: Sequence[Point], reason: Rea
     values would flatter the trial. ``None`` if the objective had no finite value by then.
     """
     peak = int(reason.numbers["best_step"])
-    value = objective_value(space.objective, curve, until=peak)
-    if value is None:
+    values = objective_values(space.objective, curve, until=peak)
+    if values is None:
         return None
     broken = violations(space.constraints, curve, until=peak)
-    return replace(trial, state=TrialState.COMPLETED, value=value, violations=broken, reason=reason, ended_at=now)
+    done = _valued(space, trial, values)
+    return replace(done, state=TrialState.COMPLETED, violations=broken, reason=reason, ended_at=now)
+
+
+def _valued(space: Space, trial: Trial, values: Mapping[str, float]) -> Trial:
+    """The trial with its objectives."""
+    return replace(trial, value=values[space.objective.metric], values=values if space.objective.also else {})
 
 
 def finished(space: Space, trial: Trial, curve: Sequence[Point], now: float) -> tuple[Trial, str]:
@@ -75,12 +81,13 @@ def finished(space: Space, trial: Trial, curve: Sequence[Point], now: float) -> 
     Without a finite objective it is not completed: infeasible if the metric stopped being finite, failed if the
     metric never appeared.
     """
-    value = objective_value(space.objective, curve)
-    metric = space.objective.metric
-    if value is None and any(metric in point.metrics for point in curve):
+    values = objective_values(space.objective, curve)
+    without = [one.metric for one in space.objective.each if objective_value(one, curve) is None]
+    metric = without[0] if without else space.objective.metric
+    if values is None and any(metric in point.metrics for point in curve):
         outcome = Outcome(kind=EndKind.NON_FINITE, message=f"the last {metric} was not finite")
         return failed(space, trial, curve, outcome, now)
-    if value is None:
+    if values is None:
         outcome = Outcome(
             kind=EndKind.UNKNOWN,
             message=f"the trial finished without ever reporting its objective {metric}",
@@ -88,9 +95,10 @@ def finished(space: Space, trial: Trial, curve: Sequence[Point], now: float) -> 
         )
         return failed(space, trial, curve, outcome, now)
     broken = violations(space.constraints, curve)
-    done = replace(trial, state=TrialState.COMPLETED, value=value, violations=broken, ended_at=now)
+    done = replace(_valued(space, trial, values), state=TrialState.COMPLETED, violations=broken, ended_at=now)
     missed = "".join(f"; {text} does not hold" for text, violation in broken.items() if violation > 0)
-    return done, f"trial {trial.number} completed with {metric} {value:.4g}{missed}"
+    reached = ", ".join(f"{metric} {value:.4g}" for metric, value in values.items())
+    return done, f"trial {trial.number} completed with {reached}{missed}"
 
 
 def failed(space: Space, trial: Trial, curve: Sequence[Point], outcome: Outcome, now: float) -> tuple[Trial, str]:

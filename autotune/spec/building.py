@@ -9,6 +9,7 @@ from typing import cast
 from autotune.spec import known
 from autotune.spec.expressions import Expression
 from autotune.spec.nodes import Place, Scalar, Table, join, places, plain
+from autotune.spec.objectives import read_objective
 from autotune.spec.parameters import read_expression, read_search
 from autotune.spec.prune import read_prune
 from autotune.spec.reader import Report, Section, show
@@ -17,7 +18,6 @@ from autotune.spec.sections import (
     read_constraints,
     read_finalists,
     read_name,
-    read_objective,
     read_resources,
     read_retry,
     read_sampler,
@@ -71,6 +71,9 @@ def _plain(
     section.report.partial = section.report.partial or quiet
     search = _search(section, before)
     objective = read_objective(section)
+    if objective.also and shared.sampler.name in known.ONE_OBJECTIVE:
+        message = f"the sampler {shared.sampler.name!r} knows one objective, here are {len(objective.each)}."
+        section.complain("objectives", message, "Write sampler: {name: nsga2}, or tpe.")
     budget = read_budget(section, shared.resources)
     starts = read_starts(section, search)
     if len(starts) > budget.trials and not _complained(section, "budget.trials"):

@@ -12,7 +12,8 @@ from autotune.spec.expressions import Expression
 from autotune.spec.feasible import survey
 from autotune.spec.nearest import did_you_mean
 from autotune.spec.places import place_of
-from autotune.spec.pruning import PRUNERS, OptionKind
+from autotune.spec.plugin_pruners import pruner_kind
+from autotune.spec.pruning import OptionKind
 from autotune.spec.reader import Report, show
 from autotune.spec.types import Choice, FloatRange, IntRange, Parameter, Space, Stage
 from autotune.spec.values import FlatConfig, JsonValue
@@ -125,10 +126,13 @@ def _fraction(value: JsonValue) -> JsonValue:
 
 
 def _metrics(space: Space, metrics: Mapping[str, str], report: Report) -> None:
-    used = [("objective.metric", space.objective.metric)]
+    goals = [one.metric for one in space.objective.each]
+    used = [(f"objectives[{index}].metric", metric) for index, metric in enumerate(goals)]
+    if "objectives" not in space.marks:
+        used = [("objective.metric", space.objective.metric)]
     used += [(f"constraints[{index}]", constraint.metric) for index, constraint in enumerate(space.constraints)]
     for index, spec in enumerate(space.prune):
-        kinds = PRUNERS[spec.name].options
+        kinds = pruner_kind(spec.name).options
         used += [
             (f"prune[{index}].{spec.name}.{key}", str(value))
             for key, value in spec.options.items()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from autotune.spec import known
+from autotune.spec import known, plugins
 from autotune.spec.aliases import ALIASES
 from autotune.spec.bounds import COUNT, NOT_NEGATIVE, POSITIVE, Bounds
 from autotune.spec.metrics import READERS
+from autotune.spec.objectives import MAX_OBJECTIVES
 from autotune.spec.pruning import PRUNERS, Option, OptionKind
 from autotune.spec.sections import CONSTRAINT, FINALISTS_SEEDS, FINALISTS_TOP, NAME
 from autotune.spec.stages import MAX_STAGES
@@ -25,14 +26,14 @@ _SCALAR: Schema = {"type": ["number", "string", "boolean", "null"]}
 
 def space_schema() -> Schema:
     """The schema (draft 2020-12). A file that uses ``extends`` may leave out what it inherits."""
-    plain: list[JsonValue] = ["name", "search", "objective", "budget"]
+    plain: list[JsonValue] = ["name", "search", "budget"]
     staged: list[JsonValue] = ["name", "stages"]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "autotune space file",
         **_mapping({key: {**_section(key), "description": text} for key, text in known.TOP.items()}),
         "if": {"not": {"required": ["extends"]}},
-        "then": {"anyOf": [{"required": plain}, {"required": staged}]},
+        "then": {"anyOf": [{"required": plain, **_one_or_several()}, {"required": staged}]},
         "$defs": {"parameter": _parameter()},
     }
 
@@ -48,11 +49,12 @@ def _section(key: str) -> Schema:
         ),
         "search": _search(),
         "require": {"type": "array", "items": _TEXT},
-        "objective": _mapping(
-            {"metric": _TEXT, "direction": _words(Direction), "reduce": _words(Reduce), "smooth": _whole(COUNT)}
-        ),
+        "objective": _objective(),
+        "objectives": {"type": "array", "minItems": 1, "maxItems": MAX_OBJECTIVES, "items": _objective()},
         "constraints": {"type": "array", "items": {"type": "string", "pattern": f"^{CONSTRAINT.pattern}$"}},
-        "sampler": _mapping({"name": _words(known.SAMPLERS), "seed": _whole(NOT_NEGATIVE)}),
+        "sampler": _mapping(
+            {"name": _words([*known.SAMPLERS, *plugins.names(plugins.SAMPLERS)]), "seed": _whole(NOT_NEGATIVE)}
+        ),
         "prune": {"type": "array", "items": {"anyOf": [_bare_pruners(), _pruners()]}},
         "budget": _mapping(
             {
@@ -75,6 +77,16 @@ def _section(key: str) -> Schema:
     return _stages() if key == "stages" else sections[key]
 
 
+def _objective() -> Schema:
+    return _mapping(
+        {"metric": _TEXT, "direction": _words(Direction), "reduce": _words(Reduce), "smooth": _whole(COUNT)}
+    )
+
+
+def _one_or_several() -> Schema:
+    return {"anyOf": [{"required": ["objective"]}, {"required": ["objectives"]}]}
+
+
 def _stages() -> Schema:
     """The list of stages; a stage has the sections of a job and a few of its own."""
     texts: Schema = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
@@ -95,8 +107,8 @@ def _stages() -> Schema:
     keys: Schema = {
         key: {**(own[key] if key in own else _section(key)), "description": text} for key, text in known.STAGES.items()
     }
-    required: list[JsonValue] = ["name", "objective", "budget"]
-    stage: Schema = {**_mapping(keys), "required": required}
+    required: list[JsonValue] = ["name", "budget"]
+    stage: Schema = {**_mapping(keys), "required": required, **_one_or_several()}
     return {"type": "array", "minItems": 1, "maxItems": MAX_STAGES, "items": stage}
 
 
@@ -166,7 +178,8 @@ def _parameter() -> Schema:
 
 
 def _bare_pruners() -> Schema:
-    return _words(name for name, kind in PRUNERS.items() if not any(o.required for o in kind.options.values()))
+    own = [name for name, kind in PRUNERS.items() if not any(o.required for o in kind.options.values())]
+    return _words([*own, *(name for name in plugins.names(plugins.PRUNERS) if name not in PRUNERS)])
 
 
 def _pruners() -> Schema:
@@ -175,6 +188,9 @@ def _pruners() -> Schema:
         options = _mapping({key: _option(option) for key, option in kind.options.items()})
         options["required"] = [key for key, option in kind.options.items() if option.required]
         properties[name] = {**options, "description": kind.description}
+    for name in plugins.names(plugins.PRUNERS):
+        # A schema must not import what it describes: the options of a plugin are checked when a file names it.
+        properties.setdefault(name, {"type": ["object", "null"]})
     return {**_mapping(properties), "minProperties": 1, "maxProperties": 1}
 
 

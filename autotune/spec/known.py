@@ -8,11 +8,16 @@ SAMPLERS: Mapping[str, str] = {
     "tpe": "Tree-structured Parzen estimator: proposes near what did well.",
     "gp": "Gaussian process: few trials, numbers that always exist; seconds for a proposal.",
     "nsga2": "Genetic algorithm: crosses and mutates the best; many trials.",
+    "nsga3": "The same for three objectives and more: keeps the front evenly covered.",
+    "cmaes": "Evolution strategy: numbers that always exist, one objective, hundreds of trials; tpe for the rest.",
     "qmc": "Scrambled Sobol sequence: covers the space evenly, learns nothing.",
     "random": "Independent random configurations.",
     "grid": "Every combination of the listed values; five of a range.",
     "auto": "gp for up to 100 trials where every parameter is a number and always exists, else tpe.",
 }
+
+ONE_OBJECTIVE = frozenset({"cmaes"})
+"""The samplers that cannot search for several objectives."""
 
 RETRYABLE: Mapping[str, str] = {
     "node": "The machine, the Ray worker or the network went away.",
@@ -35,6 +40,7 @@ TOP: Mapping[str, str] = {
     "search": "The searched parameters.",
     "require": "Conditions that every proposal meets.",
     "objective": "What is good.",
+    "objectives": "What is good, where several things are: the answer is then the front that nobody beats.",
     "constraints": "What must hold at the end of a trial.",
     "sampler": "What proposes configurations.",
     "prune": "Pruners, asked in this order.",
@@ -52,6 +58,7 @@ STAGES: Mapping[str, str] = {
     "search": "The searched parameters; without it those of the stage before.",
     "require": TOP["require"],
     "objective": TOP["objective"],
+    "objectives": TOP["objectives"],
     "constraints": TOP["constraints"],
     "sampler": "What proposes configurations, in place of the job's.",
     "prune": TOP["prune"],
@@ -62,7 +69,7 @@ STAGES: Mapping[str, str] = {
     "carry": "What the next stage gets: the winner's values (fix), or the best configurations as its starts (start).",
     "on_fail": "What happens when the criterion is missed: the job fails, or goes on.",
 }
-STAGED = ("search", "require", "objective", "constraints", "prune", "budget", "finalists", "start_from")
+STAGED = ("search", "require", "objective", "objectives", "constraints", "prune", "budget", "finalists", "start_from")
 """The keys of a space file that belong into the stages where there are any."""
 STAGE_TRAINER = ("config", "overrides")
 CARRY = ("as", "top", "scale", "drop")

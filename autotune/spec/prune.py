@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from autotune.errors import InvalidSpaceError
 from autotune.spec.nearest import did_you_mean
 from autotune.spec.nodes import Entry, Node, Scalar, Table, is_null
-from autotune.spec.pruning import PRUNERS, Option, OptionKind
+from autotune.spec.plugin_pruners import pruner_kind, pruner_names
+from autotune.spec.pruning import Option, OptionKind, PrunerKind
 from autotune.spec.reader import Section, show
 from autotune.spec.types import PrunerSpec
 from autotune.spec.values import JsonValue
@@ -20,14 +22,20 @@ def read_prune(top: Section, objective_metric: str) -> tuple[PrunerSpec, ...]:
             top.report.add(node.place, path, message, "Write for example {kl_ceiling: {above: 0.15}}")
             continue
         name, entry = named
-        if name not in PRUNERS:
-            hint = did_you_mean(name, PRUNERS)
-            top.report.add(entry.place, path, f"unknown pruner {name!r}; known are {', '.join(PRUNERS)}.", hint)
+        known = pruner_names()
+        if name not in known:
+            hint = did_you_mean(name, known)
+            top.report.add(entry.place, path, f"unknown pruner {name!r}; known are {', '.join(known)}.", hint)
             continue
         if any(spec.name == name for spec in found):
             top.report.add(entry.place, path, f"the pruner {name!r} is given twice.", "Remove one of the two.")
             continue
-        options = _options(name, entry, f"{path}.{name}", top, objective_metric)
+        try:
+            kind = pruner_kind(name)
+        except InvalidSpaceError as error:
+            top.report.add(entry.place, path, error.message, error.hint)
+            continue
+        options = _options(name, kind, entry, f"{path}.{name}", top, objective_metric)
         if options is not None:
             found.append(PrunerSpec(name=name, options=options))
     return tuple(found)
@@ -42,8 +50,10 @@ def _named(node: Node) -> tuple[str, Entry] | None:
     return None
 
 
-def _options(name: str, entry: Entry, path: str, top: Section, objective_metric: str) -> dict[str, JsonValue] | None:
-    known = PRUNERS[name].options
+def _options(
+    name: str, kind: PrunerKind, entry: Entry, path: str, top: Section, objective_metric: str
+) -> dict[str, JsonValue] | None:
+    known = kind.options
     node = Table(entries={}, place=entry.place) if is_null(entry.node) else entry.node
     if not isinstance(node, Table):
         hint = f"Its options are: {', '.join(known)}."
@@ -53,7 +63,7 @@ def _options(name: str, entry: Entry, path: str, top: Section, objective_metric:
     options: dict[str, JsonValue] = {}
     for key, option in known.items():
         if option.required and section.entry(key) is None:
-            hint = f"Write for example {PRUNERS[name].example}"
+            hint = f"Write for example {kind.example}"
             section.complain(key, f"the option {key!r} is missing. {option.description}", hint)
             continue
         options[key] = _option(section, key, option, objective_metric)

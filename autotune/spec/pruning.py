@@ -87,6 +87,7 @@ _RUNGS: Mapping[str, Option] = {
         default="promote",
         words=("promote", "stop"),
     ),
+    "protect_top": _whole("In the mode stop: what is among this many best at its rung goes on.", 3, NOT_NEGATIVE),
 }
 _BEHIND: Mapping[str, Option] = {
     "min_steps": _min_steps(10),
@@ -181,6 +182,7 @@ PRUNERS: Mapping[str, PrunerKind] = {
             "metric": _metric("The reward curve.", "reward/mean"),
             "smooth": _smooth(3),
             "min_steps": _min_steps(5),
+            "protect_top": _PROTECT_TOP,
         },
         example="reward_collapse: {drop: 0.5}",
     ),

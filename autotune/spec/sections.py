@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from autotune.spec import known
+from autotune.spec import known, plugins
 from autotune.spec.bounds import COUNT, NOT_NEGATIVE, POSITIVE, Bounds
 from autotune.spec.nearest import did_you_mean
 from autotune.spec.nodes import Scalar
@@ -12,10 +12,7 @@ from autotune.spec.reader import Section, show
 from autotune.spec.types import (
     Budget,
     Constraint,
-    Direction,
     Finalists,
-    Objective,
-    Reduce,
     Resources,
     Retry,
     SamplerSpec,
@@ -64,24 +61,6 @@ def read_resources(top: Section) -> Resources:
     )
 
 
-def read_objective(top: Section) -> Objective:
-    """What is good."""
-    section = top.section("objective", known.OBJECTIVE)
-    if section is None:
-        if top.entry("objective") is None:
-            top.missing("objective", "Write for example objective: {metric: eval/reward, direction: maximize}")
-        return Objective(metric="")
-    metric = section.text("metric")
-    if section.entry("metric") is None:
-        section.missing("metric", "Write for example metric: eval/reward")
-    return Objective(
-        metric=metric,
-        direction=Direction(section.one_of("direction", "maximize", [*Direction], "direction")),
-        reduce=Reduce(section.one_of("reduce", "last", [*Reduce], "reduction")),
-        smooth=section.whole("smooth", 1, COUNT),
-    )
-
-
 def read_constraints(top: Section) -> tuple[Constraint, ...]:
     """What must hold at the end of a trial."""
     found: list[Constraint] = []
@@ -106,7 +85,8 @@ def read_sampler(top: Section) -> SamplerSpec:
     section = top.section("sampler", known.SAMPLER)
     if section is None:
         return SamplerSpec()
-    name = section.one_of("name", "tpe", known.SAMPLERS, "sampler")
+    names = [*known.SAMPLERS, *plugins.names(plugins.SAMPLERS)]
+    name = section.one_of("name", "tpe", names, "sampler")
     return SamplerSpec(name=name, seed=section.whole("seed", 0, _SEED))
 
 

@@ -7,10 +7,10 @@ from autotune.search.book import MemoryBook
 from autotune.search.finalists import finalists_of, finding
 from autotune.search.ranking import best_of
 from autotune.search.types import Done, Trial
-from autotune.spec.types import Budget, Constraint, Direction, Finalists, PrunerSpec
+from autotune.spec.types import Budget, Constraint, Direction, Finalists, Objective, PrunerSpec
 from autotune.states import TrialState
 
-UP = Direction.MAXIMIZE
+UP = Objective(metric="r")
 
 
 def trial(number, value, source="sampler", state=TrialState.COMPLETED, **changes):
@@ -26,7 +26,7 @@ def test_the_winner_has_the_best_mean_over_fresh_seeds_not_the_luckiest_run():
     assert best_of(trials, UP).number == 0
     assert best_of(trials[:2], UP).number == 1
     assert [f.trial for f in finalists_of(trials, UP)] == [0, 1]
-    assert best_of(trials, Direction.MINIMIZE).number == 1
+    assert best_of(trials, Objective(metric="r", direction=Direction.MINIMIZE)).number == 1
 
 
 def test_a_fresh_run_is_no_winner_by_itself():

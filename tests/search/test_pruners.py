@@ -84,7 +84,7 @@ def test_pruners_are_built_in_the_order_of_the_space():
 
 def test_an_unknown_pruner_lists_the_known_ones():
     with pytest.raises(
-        InvalidSpaceError, match="known are asha, entropy_collapse, eval_decline, hyperband, kl_ceiling"
+        InvalidSpaceError, match="known are asha, entropy_collapse, eval_decline, extrapolate, hyperband, kl_ceiling"
     ):
         build_pruners([PrunerSpec(name="ashaa")])
     with pytest.raises(InvalidSpaceError, match="does not take these options"):

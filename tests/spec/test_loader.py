@@ -84,9 +84,15 @@ def test_a_full_file_becomes_a_space():
 
 def test_the_options_of_pruners_come_out_complete():
     assert [(spec.name, dict(spec.options)) for spec in load_space(FULL).prune] == [
-        ("asha", {"min_steps": 20, "reduction_factor": 3, "metric": "eval/reward", "mode": "promote"}),
+        (
+            "asha",
+            {"min_steps": 20, "reduction_factor": 3, "metric": "eval/reward", "mode": "promote", "protect_top": 3},
+        ),
         ("kl_ceiling", {"above": 0.15, "patience": 2, "metric": "kl/actor_ref", "min_steps": 1}),
-        ("reward_collapse", {"drop": 0.5, "patience": 5, "metric": "reward/mean", "smooth": 3, "min_steps": 5}),
+        (
+            "reward_collapse",
+            {"drop": 0.5, "patience": 5, "metric": "reward/mean", "smooth": 3, "min_steps": 5, "protect_top": 3},
+        ),
         ("not_finite", {"patience": 1}),
     ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,9 +57,8 @@ def outlook(objective: Objective, reports: Reports, posterior: Posterior, coming
         coming: Where the reports to come stand ``[coming]``, at least one.
     """
     past = len(reports.y)
-    if objective.reduce in (Reduce.LAST, Reduce.MEAN):
-        total = past + len(coming)
-        weights = _last(total, objective.smooth) if objective.reduce is Reduce.LAST else _mean(total, objective.smooth)
+    if objective.reduce not in (Reduce.MAX, Reduce.MIN):
+        weights = _weights(objective, np.concatenate([reports.u, coming]))
         return Outlook(mixtures=(_sum(reports, posterior, coming, weights),), known=None, reduce=objective.reduce)
     places = np.unique(np.linspace(1, len(coming), min(HORIZONS, len(coming))).astype(int))
     mixtures = tuple(
@@ -83,19 +81,23 @@ def _sum(reports: Reports, posterior: Posterior, coming: Floats, weights: Floats
     return forecast(posterior, u, np.array([float(np.sum(ahead[group])) for group in groups]), known)
 
 
+def _weights(objective: Objective, u: Floats) -> Floats:
+    """The weight of each report in an objective that is a sum over them."""
+    total = len(u)
+    if objective.reduce is Reduce.LAST:
+        return _last(total, objective.smooth)
+    each = np.full(total, 1.0 / total)
+    if objective.reduce is Reduce.AREA and u[-1] > u[0]:
+        gaps = np.diff(u)
+        each = (np.append(gaps, 0.0) + np.append(0.0, gaps)) / (2.0 * (u[-1] - u[0]))
+    weights = np.zeros(total)
+    for end in range(1, total + 1):
+        start = max(0, end - objective.smooth)
+        weights[start:end] += each[end - 1] / (end - start)
+    return weights
+
+
 def _last(total: int, smooth: int) -> Floats:
     weights = np.zeros(total)
     weights[-smooth:] = 1.0 / min(smooth, total)
     return weights
-
-
-def _mean(total: int, smooth: int) -> Floats:
-    """The weight of each report in the mean of all moving means."""
-    weights = np.zeros(total)
-    for start, end in _windows(total, smooth):
-        weights[start:end] += 1.0 / ((end - start) * total)
-    return weights
-
-
-def _windows(total: int, smooth: int) -> Iterator[tuple[int, int]]:
-    return ((max(0, end - smooth), end) for end in range(1, total + 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autotune.errors import InvalidSpaceError
@@ -18,6 +18,7 @@ from autotune.search.pruners.length_blowup import LengthBlowup
 from autotune.search.pruners.percentile import Median, Percentile
 from autotune.search.pruners.plateau import Plateau
 from autotune.search.pruners.throughput_floor import ThroughputFloor
+from autotune.spec import plugins
 from autotune.spec.types import PrunerSpec
 
 PRUNERS: dict[str, Callable[..., Pruner]] = {
@@ -71,11 +72,23 @@ def build_pruners(specs: Sequence[PrunerSpec]) -> list[Pruner]:
     """
     pruners: list[Pruner] = []
     for spec in specs:
-        if spec.name not in PRUNERS:
-            raise InvalidSpaceError(f"unknown pruner {spec.name!r}; known are {', '.join(sorted(PRUNERS))}.")
         options: dict[str, Any] = dict(spec.options)
+        if spec.name not in PRUNERS:
+            pruners.append(_plugin(spec.name, options))
+            continue
         try:
             pruners.append(PRUNERS[spec.name](**options))
         except TypeError as error:
             raise InvalidSpaceError(f"pruner {spec.name!r} does not take these options: {error}.") from error
     return pruners
+
+
+def _plugin(name: str, options: Mapping[str, Any]) -> Pruner:
+    """The pruner of another distribution (an entry point of the group ``autotune.pruners``)."""
+    if name not in plugins.names(plugins.PRUNERS):
+        raise InvalidSpaceError(f"unknown pruner {name!r}; known are {', '.join(sorted(PRUNERS))}.")
+    built: Any = plugins.called(plugins.PRUNERS, name, **options)
+    if getattr(built, "name", None) != name or not callable(getattr(built, "judge", None)):
+        raise plugins.broken(plugins.PRUNERS, name, "it has no method `judge`, or another `name`")
+    pruner: Pruner = built
+    return pruner

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from autotune.search.pruners.base import Sight, Study, condemned
-from autotune.search.pruners.standing import about, scores, sign
+from autotune.search.pruners.standing import about, measured, protected, scores, sign
 from autotune.search.types import Point, Reason, Trial
 from autotune.spec.types import Objective
 from autotune.states import TrialState
@@ -43,6 +43,8 @@ class Asha:
         reduction_factor: How much smaller each rung is than the one before.
         metric: The curve that is compared; the objective's own if ``None``.
         mode: ``promote`` or ``stop``.
+        protect_top: In the mode ``stop``, what is among this many best at its rung is never stopped, if more trials
+            than these got there. A pause is no end, and in the mode ``promote`` the share of a rung is a law.
     """
 
     name: ClassVar[str] = "asha"
@@ -51,6 +53,7 @@ class Asha:
     reduction_factor: float = 3
     metric: str | None = None
     mode: str = PROMOTE
+    protect_top: int = 3
 
     @property
     def pauses(self) -> bool:
@@ -72,10 +75,11 @@ class Asha:
         if rung is None:
             return None
         objective = about(sight.objective, self.metric)
-        own = scores(objective, {sight.trial.number: sight.curve}, rung).get(sight.trial.number)
+        everybody = {**sight.peers, sight.trial.number: sight.curve}
+        reached = self._competitors(objective, rung, sight.trials, everybody)
+        own = reached.get(sight.trial.number)
         if own is None:
             return None
-        reached = {**self._competitors(objective, rung, sight.trials, sight.peers), sight.trial.number: own}
         if not self.pauses and len(reached) < self.reduction_factor:
             return None
         keep = self._keep(len(reached), growing=self.pauses and sight.growing)
@@ -85,7 +89,10 @@ class Asha:
         leads = self.pauses and not sight.growing and own > max([-math.inf, *_others(reached, sight.trial.number)])
         if math.isfinite(own) and ((rank <= keep and taken < keep) or leads):
             return None
-        return self._reason(objective, rung, reached, sight.trial.number, keep, taken)
+        if not self.pauses and protected(sight, self.protect_top, objective, among=self.protect_top + 1):
+            return None
+        values = measured(objective, sight.curve, rung)
+        return self._reason(objective, rung, reached, sight.trial.number, keep, taken, values)
 
     def promotable(self, study: Study) -> Sequence[int]:
         """The paused trials for which there is room at their rung, from the highest rung down, the best first."""
@@ -121,7 +128,8 @@ class Asha:
         reached = self._competitors(objective, rung, study.trials, study.curves)
         taken = self._passed(rung, reached, study.trials, study.curves)
         keep = self._keep(len(reached), growing=study.growing)
-        return self._reason(objective, rung, reached, trial.number, keep, taken)
+        values = measured(objective, study.curves[trial.number], rung)
+        return self._reason(objective, rung, reached, trial.number, keep, taken, values)
 
     def _keep(self, reached: int, *, growing: bool) -> int:
         # The tolerance keeps 1/3 of 3 at 1.
@@ -136,8 +144,8 @@ class Asha:
         curves: Mapping[int, Sequence[Point]],
     ) -> dict[int, float]:
         """The scores of all that have reached a rung, but for those that were ended for what they did themselves."""
-        reached = scores(objective, curves, rung)
-        return {n: value for n, value in reached.items() if n not in trials or not condemned(trials[n])}
+        able = {n: curve for n, curve in curves.items() if n not in trials or not condemned(trials[n])}
+        return scores(objective, able, rung)
 
     def _passed(
         self,
@@ -170,15 +178,23 @@ class Asha:
         return passed[-1] if passed else None
 
     def _reason(
-        self, objective: Objective, rung: int, reached: Mapping[int, float], number: int, keep: int, taken: int
+        self,
+        objective: Objective,
+        rung: int,
+        reached: Mapping[int, float],
+        number: int,
+        keep: int,
+        taken: int,
+        values: Mapping[str, float],
     ) -> Reason:
         turn, own, rank = sign(objective), reached[number], _rank(reached, number)
         others = sorted(_others(reached, number), reverse=True)
-        value = f"{turn * own:.4g}" if math.isfinite(own) else "not finite"
         bar = others[keep - 1] if 0 < keep <= len(others) else None
         needed = "none yet" if bar is None else f"needed {turn * bar:.4g}"
         if rank <= keep and math.isfinite(own):
             needed = f"{taken} have gone on already"
+        elif objective.also:
+            needed = f"by fronts of {len(objective.each)} objectives"
         numbers = {
             "rung": float(rung),
             "rank": float(rank),
@@ -186,18 +202,24 @@ class Asha:
             "keep": float(keep),
             "passed": float(taken),
         }
-        if math.isfinite(own):
+        if objective.also:
+            numbers |= values
+        elif math.isfinite(own):
             numbers["value"] = turn * own
-        if bar is not None and math.isfinite(bar):
+        if bar is not None and math.isfinite(bar) and not objective.also:
             numbers["threshold"] = turn * bar
+        shown = [f"{one.metric} {_shown(values.get(one.metric))}" for one in objective.each]
         return Reason(
             pruner=self.name,
             text=(
-                f"{objective.metric} {value} at rung {rung} is rank {rank} of {len(reached)}; "
-                f"the best {keep} go on ({needed})"
+                f"{', '.join(shown)} at rung {rung} is rank {rank} of {len(reached)}; the best {keep} go on ({needed})"
             ),
             numbers=numbers,
         )
+
+
+def _shown(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.4g}"
 
 
 def _others(reached: Mapping[int, float], number: int) -> list[float]:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from autotune.search.objective import moving_mean, recent, series
 from autotune.search.pruners.base import Sight
+from autotune.search.pruners.standing import protected
 from autotune.search.types import Reason
 
 
@@ -49,12 +50,16 @@ class KlCeiling:
 class RewardCollapse:
     """Stops a trial that has lost a good part of the best reward it ever had.
 
+    What still stands among the best ``protect_top`` by the job's objective goes on: what it has left is more than the
+    others have. A trial that nobody can be compared with yet is not protected.
+
     Attributes:
         drop: Part of the best smoothed reward that must be lost, 0 to 1.
         patience: Consecutive reports at that low that are needed.
         metric: The reward curve.
         smooth: Reports that are averaged before anything is compared.
         min_steps: Steps before this one are forgiven.
+        protect_top: What is among this many best at its step is never stopped, if more trials than these got there.
     """
 
     name: ClassVar[str] = "reward_collapse"
@@ -64,6 +69,7 @@ class RewardCollapse:
     metric: str = "reward/mean"
     smooth: int = 3
     min_steps: int = 5
+    protect_top: int = 3
 
     def judge(self, sight: Sight) -> Reason | None:
         """The reason to stop the trial, or ``None`` to let it go on."""
@@ -74,6 +80,8 @@ class RewardCollapse:
         best = max(smooth[: -self.patience])
         floor = best - self.drop * abs(best)
         if best == 0 or any(value > floor for value in smooth[-self.patience :]):
+            return None
+        if protected(sight, self.protect_top, among=self.protect_top + 1):
             return None
         return Reason(
             pruner=self.name,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,9 +14,10 @@ from autotune.search.extrapolation import Reports, believe, fit
 from autotune.search.extrapolation.learned import Finished, lesson
 from autotune.search.extrapolation.target import Outlook, outlook
 from autotune.search.objective import series
+from autotune.search.pareto import Vector
 from autotune.search.pruners.base import Sight
-from autotune.search.pruners.standing import about, protected, score, sign
-from autotune.search.ranking import is_answer
+from autotune.search.pruners.standing import about, protected, vector
+from autotune.search.ranking import answer, is_answer
 from autotune.search.types import Point, Reason
 from autotune.spec.types import Direction, Objective, Reduce
 
@@ -27,6 +29,21 @@ _FLIPPED = {Reduce.MAX: Reduce.MIN, Reduce.MIN: Reduce.MAX}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Foresight:
+    """What is foreseen of a trial at one look.
+
+    Attributes:
+        views: What each objective may become.
+        chance: To beat the completed trial that counts.
+        against: Its number.
+    """
+
+    views: tuple[Outlook, ...]
+    chance: float
+    against: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Extrapolate:
     """Stops a trial whose chance to end better than the ``top``-th best completed one is below ``probability``.
 
@@ -34,6 +51,9 @@ class Extrapolate:
     ``autotune.search.extrapolation``), fitted in closed form to the reports so far, with what the job's finished
     curves teach as the prior. It is the chance of the objective itself: its reduction, its smoothing and the noise of
     the last reports are part of it. What cannot be foreseen yet has a chance well above 0 and goes on.
+
+    With several objectives a trial goes on as long as it may stay undominated: its chance against a completed trial is
+    the chance to beat it in at least one of them, the objectives taken as independent.
 
     Looks at the first report in each ``every`` steps; the chance must be low at ``patience`` looks in a row. What is
     among the best ``protect_top`` at its step, the default configuration and a finalist's run are never stopped.
@@ -69,18 +89,38 @@ class Extrapolate:
         finals = _finals(objective, sight)
         if len(finals) < self.top:
             return None
-        number = sorted(finals, key=lambda one: (-finals[one], one))[self.top - 1]
-        lessons = _lessons(objective, sight)
-        seen: list[tuple[Outlook, float]] = []
+        lessons = [_lessons(one, sight) for one in objective.each]
+        seen: list[Foresight] = []
         for step in reversed(looks[-self.patience :]):
-            view = foresee(objective, sight.curve, step, sight.total_steps, lessons)
-            chance = 1.0 if view is None else view.above(finals[number])
-            if view is None or chance >= self.probability:
+            one = self._foresee(objective, sight, step, lessons, finals)
+            if one is None or one.chance >= self.probability:
                 return None
-            seen.append((view, chance))
+            seen.append(one)
         if protected(sight, self.protect_top, objective):
             return None
-        return self._reason(objective, sight, seen, number, finals)
+        return self._reason(objective, sight, seen, finals)
+
+    def _foresee(
+        self,
+        objective: Objective,
+        sight: Sight,
+        step: int,
+        lessons: Sequence[Sequence[Finished]],
+        finals: Mapping[int, Vector],
+    ) -> Foresight | None:
+        """What is foreseen at a step; ``None`` where nothing can be."""
+        views: list[Outlook] = []
+        for one, taught in zip(objective.each, lessons, strict=True):
+            view = foresee(one, sight.curve, step, sight.total_steps, taught)
+            if view is None:
+                return None
+            views.append(view)
+        chances: dict[int, float] = {}
+        for number, final in finals.items():
+            nowhere = math.prod(1.0 - view.above(value) for view, value in zip(views, final, strict=True))
+            chances[number] = 1.0 - nowhere
+        number = sorted(chances, key=lambda one: (chances[one], one))[self.top - 1]
+        return Foresight(views=tuple(views), chance=chances[number], against=number)
 
     def _looks(self, curve: Sequence[Point], metric: str) -> list[int]:
         """The steps at which the rule looks: the first finite report in each ``every`` steps."""
@@ -91,37 +131,42 @@ class Extrapolate:
         return [step for step in firsts if step >= self.min_steps]
 
     def _reason(
-        self,
-        objective: Objective,
-        sight: Sight,
-        seen: Sequence[tuple[Outlook, float]],
-        number: int,
-        finals: dict[int, float],
+        self, objective: Objective, sight: Sight, seen: Sequence[Foresight], finals: Mapping[int, Vector]
     ) -> Reason:
-        turn, (view, chance) = sign(objective), seen[0]
-        end, bar = view.central, turn * finals[number]
-        value = series(sight.curve, objective.metric)[-1][1] or 0.0
+        last = seen[0]
+        numbers = {
+            "chance": last.chance,
+            "chance_before": seen[-1].chance,
+            "probability": self.probability,
+            "incumbent": float(last.against),
+            "completed": float(len(finals)),
+            "patience": float(self.patience),
+            "step": float(sight.step),
+        }
+        expected, bars = [], []
+        for one, view, final in zip(objective.each, last.views, finals[last.against], strict=True):
+            value = series(sight.curve, one.metric, sight.step)[-1][1] or 0.0
+            end, bar = view.central, one.sign * final
+            expected.append(f"{one.metric} {value:.4g} is expected to end at {one.sign * end.mean:.4g} +-{end.sd:.2g}")
+            bars.append(f"{bar:.4g}")
+            suffix = f":{one.metric}" if objective.also else ""
+            numbers |= {
+                f"value{suffix}": value,
+                f"expected{suffix}": one.sign * end.mean,
+                f"expected_sd{suffix}": end.sd,
+                f"threshold{suffix}": bar,
+            }
         place = "the best" if self.top == 1 else f"number {self.top}"
+        who = f"trial {last.against}, {place} of {len(finals)} completed"
+        if objective.also:
+            who = f"trial {last.against} of {len(finals)} completed, in one of them"
         return Reason(
             pruner=self.name,
             text=(
-                f"{objective.metric} {value:.4g} at step {sight.step} is expected to end at {turn * end.mean:.4g} "
-                f"+-{end.sd:.2g}: its chance to beat {bar:.4g} (trial {number}, {place} of {len(finals)} completed) "
-                f"is {chance:.2g}, below {self.probability:g} at {self.patience} looks in a row"
+                f"at step {sight.step} {', '.join(expected)}: its chance to beat {', '.join(bars)} ({who}) "
+                f"is {last.chance:.2g}, below {self.probability:g} at {self.patience} looks in a row"
             ),
-            numbers={
-                "chance": chance,
-                "chance_before": seen[-1][1],
-                "probability": self.probability,
-                "value": value,
-                "expected": turn * end.mean,
-                "expected_sd": end.sd,
-                "threshold": bar,
-                "incumbent": float(number),
-                "completed": float(len(finals)),
-                "patience": float(self.patience),
-                "step": float(sight.step),
-            },
+            numbers=numbers,
         )
 
 
@@ -148,7 +193,7 @@ def foresee(
     coming = _coming([at for at, _ in finite], total_steps)
     if not coming:
         return None
-    turn = sign(objective)
+    turn = objective.sign
     reports = _reports(finite, turn, total_steps)
     upright = objective
     if turn < 0:
@@ -171,23 +216,23 @@ def _coming(steps: Sequence[int], total_steps: int) -> list[float]:
     return [min(steps[-1] + gap * (place + 1), float(total_steps)) for place in range(count)]
 
 
-def _finals(objective: Objective, sight: Sight) -> dict[int, float]:
+def _finals(objective: Objective, sight: Sight) -> dict[int, Vector]:
     """The final objectives of the completed trials whose constraints hold, turned so that more is better."""
-    own = objective.metric == sight.objective.metric
-    found: dict[int, float] = {}
+    found: dict[int, Vector] = {}
     for number, trial in sight.trials.items():
-        if is_answer(trial):
-            value = trial.value if own else None
-            final = sign(objective) * value if value is not None else score(objective, sight.peers.get(number, ()))
-            if final is not None and np.isfinite(final):
-                found[number] = final
+        if not is_answer(trial):
+            continue
+        own = answer(objective, trial) if objective.metric == sight.objective.metric else None
+        final = own or vector(objective, sight.peers.get(number, ()))
+        if final is not None and all(math.isfinite(value) for value in final):
+            found[number] = final
     return found
 
 
 def _lessons(objective: Objective, sight: Sight) -> list[Finished]:
     """What the latest finished curves of full length teach, each looked at once."""
     full = [number for number, curve in sight.peers.items() if curve and curve[-1].step >= sight.total_steps]
-    turn, total = sign(objective), sight.total_steps
+    turn, total = objective.sign, sight.total_steps
     found: list[Finished] = []
     for number in sorted(full)[-LESSONS:]:
         curve = sight.peers[number]

@@ -39,6 +39,7 @@ class Hyperband:
         brackets: At most this many; a bracket without a rung below the full length is left out.
         metric: The curve that is compared; the objective's own if ``None``.
         mode: ``promote`` or ``stop``, as for ASHA.
+        protect_top: As for ASHA, within a bracket.
     """
 
     name: ClassVar[str] = "hyperband"
@@ -48,6 +49,7 @@ class Hyperband:
     brackets: int = 3
     metric: str | None = None
     mode: str = PROMOTE
+    protect_top: int = 3
 
     @property
     def pauses(self) -> bool:
@@ -89,7 +91,13 @@ class Hyperband:
 
     def _asha(self, bracket: int) -> Asha:
         first = round(self.min_steps * self.reduction_factor**bracket)
-        return _Bracket(min_steps=first, reduction_factor=self.reduction_factor, metric=self.metric, mode=self.mode)
+        return _Bracket(
+            min_steps=first,
+            reduction_factor=self.reduction_factor,
+            metric=self.metric,
+            mode=self.mode,
+            protect_top=self.protect_top,
+        )
 
     def _sizes(self, total_steps: int) -> list[int]:
         """How many trials of a round each bracket gets."""

@@ -8,13 +8,13 @@ median of the others at ``s``. The others count with their smoothed value at tha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from autotune.search.objective import moving_mean, recent, series
 from autotune.search.pruners.base import Sight
-from autotune.search.pruners.standing import about, protected, scores, sign
+from autotune.search.pruners.standing import about, measured, protected, scores, sign
 from autotune.search.types import Point, Reason
 from autotune.spec.types import Objective
 
@@ -89,14 +89,16 @@ def judge(rule: Percentile | Median, name: str, keep: float, sight: Sight) -> Re
     own = bar = 0.0
     others: dict[int, float] = {}
     for step in reports:
-        others = scores(objective, sight.peers, step)
+        own, others = _standing(objective, sight, step)
         if len(others) < rule.min_trials:
             return None
-        own, bar = _best_so_far(objective, sight.curve, step), percentile(list(others.values()), 100.0 - keep)
+        bar = percentile(list(others.values()), 100.0 - keep)
         if not own < bar:
             return None
     if protected(sight, rule.protect_top, objective):
         return None
+    if objective.also:
+        return _by_fronts(rule, name, keep, objective, sight, own, others)
     turn = sign(objective)
     numbers = {"keep": keep, "reached": float(len(others)), "patience": float(rule.patience), "step": float(sight.step)}
     numbers |= {key: turn * value for key, value in (("value", own), ("threshold", bar)) if math.isfinite(value)}
@@ -108,6 +110,46 @@ def judge(rule: Percentile | Median, name: str, keep: float, sight: Sight) -> Re
             f"best {keep:g} % of {len(others)} others there (needed {turn * bar:.4g})"
         ),
         numbers=numbers,
+    )
+
+
+def _standing(objective: Objective, sight: Sight, step: int) -> tuple[float, dict[int, float]]:
+    """The trial's own best value by a step and the others' values there; of several objectives the places there."""
+    if not objective.also:
+        return _best_so_far(objective, sight.curve, step), scores(objective, sight.peers, step)
+    number = sight.trial.number
+    reached = scores(objective, {**sight.peers, number: sight.curve}, step, ties=True)
+    own = reached.pop(number, math.inf)  # an objective that was not reported yet is nothing to stop for
+    return own, reached
+
+
+def _by_fronts(
+    rule: Percentile | Median,
+    name: str,
+    keep: float,
+    objective: Objective,
+    sight: Sight,
+    own: float,
+    others: Mapping[int, float],
+) -> Reason:
+    """The reason with several objectives, where a score is a place."""
+    values = measured(objective, sight.curve, sight.step)
+    rank = 1 + sum(value > own for value in others.values())
+    shown = ", ".join(f"{metric} {value:.4g}" for metric, value in values.items()) or "what is not finite"
+    return Reason(
+        pruner=name,
+        text=(
+            f"{shown} at step {sight.step} is behind {rank - 1} of {len(others)} others by fronts of "
+            f"{len(objective.each)} objectives, for {rule.patience} reports not among the best {keep:g} %"
+        ),
+        numbers={
+            **values,
+            "keep": keep,
+            "rank": float(rank),
+            "reached": float(len(others)),
+            "patience": float(rule.patience),
+            "step": float(sight.step),
+        },
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from autotune.search.objective import moving_mean, series
 from autotune.search.pruners.base import Sight
 from autotune.search.pruners.standing import about, protected, sign
 from autotune.search.types import Reason
+from autotune.spec.types import Objective
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,7 +20,7 @@ class Plateau:
     ``t`` if ``B(t) - B(t - patience) <= min_gain * (max m - min m)``: what was gained lately is a small part of the
     curve's whole range (the "patience" of early stopping: Prechelt 1998, "Early Stopping - But When?", in units of
     the curve itself). A flat trial among the best ``protect_top`` at its step runs on: the winner's plateau is the
-    answer of the job. The default configuration always passes.
+    answer of the job. The default configuration always passes. With several objectives all must be flat.
 
     Attributes:
         patience: Reports without a gain that are needed.
@@ -42,6 +43,13 @@ class Plateau:
     def judge(self, sight: Sight) -> Reason | None:
         """The reason to stop the trial, or ``None`` to let it go on."""
         objective = about(sight.objective, self.metric)
+        if objective.also and any(self._flat(one, sight) is None for one in objective.also):
+            return None
+        reason = self._flat(replace(objective, also=()), sight)
+        return None if reason is None or protected(sight, self.protect_top, objective) else reason
+
+    def _flat(self, objective: Objective, sight: Sight) -> Reason | None:
+        """The reason if one objective has nothing more to gain."""
         turn = sign(objective)
         values = [turn * value for _, value in series(sight.curve, objective.metric) if value is not None]
         # The first complete mean, `patience` reports, and one more to compare with.
@@ -52,7 +60,7 @@ class Plateau:
         means = moving_mean(values, self.smooth)[self.smooth - 1 :]
         gain = max(means) - max(means[: -self.patience])
         needed = self.min_gain * (max(means) - min(means))
-        if gain > needed or protected(sight, self.protect_top, objective):
+        if gain > needed:
             return None
         best = turn * max(means)
         return Reason(

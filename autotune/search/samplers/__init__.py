@@ -1,8 +1,4 @@
-"""Samplers: Optuna's, by name, each built afresh for every proposal from its own seed.
-
-CMA-ES is not among them: it needs a package of its own, keeps its distribution as a pickle in the attributes of the
-trials that it has proposed, and wants a thousand trials before it pays.
-"""
+"""Samplers: Optuna's, by name, each built afresh for every proposal from its own seed; others come as plugins."""
 
 from __future__ import annotations
 
@@ -13,13 +9,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import optuna
+from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial
 
 from autotune.errors import InvalidSpaceError
 from autotune.search.distributions import to_distribution
+from autotune.search.samplers.cma import CmaByOrder
 from autotune.search.samplers.history import Past
 from autotune.search.samplers.qmc import SobolByNumber
 from autotune.search.types import Point, Trial
+from autotune.spec import plugins
 from autotune.spec.types import Choice, Space
 
 # Optuna announces each study it creates and recommends packages; ours live for one proposal and are nobody's news.
@@ -32,6 +31,7 @@ POPULATION = 16
 AUTO_GP_TRIALS = 100
 """Largest budget for which ``auto`` takes the Gaussian process."""
 
+GeneticSampler: TypeAlias = optuna.samplers.NSGAIISampler | optuna.samplers.NSGAIIISampler
 Curves: TypeAlias = Mapping[int, Sequence[Point]]
 
 
@@ -65,18 +65,21 @@ class Asked:
 
 
 def _tpe(request: Request) -> Asked:
+    several = bool(request.space.objective.also)
     # Optuna is verbose about options that are stable enough for us: the version is locked and its proposals are tested.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         sampler = optuna.samplers.TPESampler(
             seed=request.seed,
-            multivariate=True,
-            group=conditional(request.space),
+            # With several objectives Optuna's own choice is one parameter at a time (its PR 6766).
+            multivariate=not several,
+            group=conditional(request.space) and not several,
             constant_liar=True,
             n_startup_trials=STARTUP_TRIALS,
             warn_independent_sampling=False,
         )
-    return Asked(sampler=sampler, history=request.past.as_it_went(request.trials, request.curves))
+    # How far a stopped trial came says nothing about several objectives, and Optuna's TPE does not take it.
+    return at_one_step(request, sampler) if several else as_it_went(request, sampler)
 
 
 def _random(request: Request) -> Asked:
@@ -88,17 +91,40 @@ def _gp(request: Request) -> Asked:
     sampler = optuna.samplers.GPSampler(
         seed=request.seed, n_startup_trials=STARTUP_TRIALS, warn_independent_sampling=False
     )
-    return Asked(sampler=sampler, history=request.past.at_one_step(request.trials, request.curves, _enough(request)))
+    return at_one_step(request, sampler)
 
 
 def _nsga2(request: Request) -> Asked:
-    sampler = optuna.samplers.NSGAIISampler(seed=request.seed, population_size=POPULATION)
-    history = request.past.at_one_step(request.trials, request.curves, _enough(request))
-    complete = [trial for trial in history if trial.state is optuna.trial.TrialState.COMPLETE]
+    return _by_generations(request, optuna.samplers.NSGAIISampler(seed=request.seed, population_size=POPULATION))
+
+
+def _nsga3(request: Request) -> Asked:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.NSGAIIISampler(seed=request.seed, population_size=POPULATION)
+    return _by_generations(request, sampler)
+
+
+def _by_generations(request: Request, sampler: GeneticSampler) -> Asked:
+    asked = at_one_step(request, sampler)
+    complete = [trial for trial in asked.history if trial.state is optuna.trial.TrialState.COMPLETE]
     # Optuna writes a trial's generation when it proposes it; here it follows from the order of the trials.
     for place, trial in enumerate(complete):
         trial.system_attrs[sampler._get_generation_key()] = place // POPULATION
-    return Asked(sampler=sampler, history=history)
+    return asked
+
+
+def _cmaes(request: Request) -> Asked:
+    _needs(("cmaes",), "cmaes")
+    numbers = numeric(request.space)
+    objective = request.space.objective
+    if not numbers or objective.also:
+        raise InvalidSpaceError(
+            "the sampler 'cmaes' needs one objective and a number that always exists; "
+            f"got {len(objective.each)} objectives and {len(numbers)} numbers.",
+            hint="Write sampler: {name: tpe}.",
+        )
+    return at_one_step(request, CmaByOrder(seed=request.seed, distributions=numbers, sign=objective.sign))
 
 
 def _qmc(request: Request) -> Asked:
@@ -122,6 +148,8 @@ SAMPLERS: dict[str, Callable[[Request], Asked]] = {
     "tpe": _tpe,
     "gp": _gp,
     "nsga2": _nsga2,
+    "nsga3": _nsga3,
+    "cmaes": _cmaes,
     "qmc": _qmc,
     "random": _random,
     # Its points come from `grid.py`; what follows when all were tried is random.
@@ -147,16 +175,46 @@ def conditional(space: Space) -> bool:
     return any(parameter.when is not None for parameter in space.search.values())
 
 
+def numeric(space: Space) -> dict[str, BaseDistribution]:
+    """The numbers that always exist and have more than one value."""
+    found = {
+        parameter.path: to_distribution(parameter.domain)
+        for parameter in space.search.values()
+        if parameter.when is None and not isinstance(parameter.domain, Choice)
+    }
+    return {path: distribution for path, distribution in found.items() if not distribution.single()}
+
+
+def as_it_went(request: Request, sampler: optuna.samplers.BaseSampler) -> Asked:
+    """A sampler that knows stopped trials by how far they came."""
+    return Asked(sampler=sampler, history=request.past.as_it_went(request.trials, request.curves))
+
+
+def at_one_step(request: Request, sampler: optuna.samplers.BaseSampler) -> Asked:
+    """A sampler that sees all trials as if measured at the same step."""
+    return Asked(sampler=sampler, history=request.past.at_one_step(request.trials, request.curves, _enough(request)))
+
+
 def build_sampler(request: Request) -> Asked:
     """Builds the space's sampler for one proposal.
 
+    A plugin (an entry point of the group ``autotune.samplers``) is called with the request. It answers an ``Asked``, or
+    one of Optuna's samplers, which then learns from the trials as this project's own would.
+
     Raises:
-        InvalidSpaceError: If the name is unknown, or a package that it needs is not installed.
+        InvalidSpaceError: If the name is unknown, a package that it needs is not installed, or a plugin is broken.
     """
     name = request.space.sampler.name
-    if name not in SAMPLERS:
+    if name in SAMPLERS:
+        return SAMPLERS[name](request)
+    if name not in plugins.names(plugins.SAMPLERS):
         raise InvalidSpaceError(f"unknown sampler {name!r}; known are {', '.join(sorted(SAMPLERS))}.")
-    return SAMPLERS[name](request)
+    asked = plugins.called(plugins.SAMPLERS, name, request)
+    if isinstance(asked, optuna.samplers.BaseSampler):
+        return at_one_step(request, asked) if request.space.objective.also else as_it_went(request, asked)
+    if not isinstance(asked, Asked):
+        raise plugins.broken(plugins.SAMPLERS, name, f"it answered {type(asked).__name__}, not a sampler of Optuna's")
+    return asked
 
 
 def _enough(request: Request) -> int:

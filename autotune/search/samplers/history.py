@@ -14,15 +14,18 @@ from collections.abc import Container, Mapping, Sequence
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.storages import InMemoryStorage
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, create_trial
 from optuna.trial import TrialState as OptunaState
 
 from autotune.search.distributions import encode, to_distribution
-from autotune.search.objective import objective_value, recent, series
+from autotune.search.objective import recent, series
+from autotune.search.pareto import Vector
 from autotune.search.pruners.base import condemned
+from autotune.search.pruners.standing import vector
 from autotune.search.types import Point, Trial
 from autotune.spec.domains import contains
-from autotune.spec.types import Direction, Space
+from autotune.spec.types import Space
 from autotune.states import TrialState
 
 ASKS = 64
@@ -53,8 +56,8 @@ class HistoryStorage(InMemoryStorage):
 
 def open_study(space: Space, sampler: optuna.samplers.BaseSampler, history: Sequence[FrozenTrial]) -> optuna.Study:
     """A study for one proposal."""
-    storage = HistoryStorage(history)
-    return optuna.create_study(storage=storage, sampler=sampler, direction=space.objective.direction.value)
+    directions = [StudyDirection[objective.direction.name] for objective in space.objective.each]
+    return optuna.create_study(storage=HistoryStorage(history), sampler=sampler, directions=directions)
 
 
 class Past:
@@ -82,8 +85,8 @@ class Past:
             if state is None or not self._fits(trial):
                 continue
             curve = curves.get(trial.number, ()) if state is OptunaState.PRUNED else ()
-            value = trial.value if state is OptunaState.COMPLETE else None
-            found.append(self._frozen(trial, state, value, curve, self._constraints(trial)))
+            values = None if state is not OptunaState.COMPLETE or trial.value is None else [trial.value]
+            found.append(self._frozen(trial, state, values, curve, self._constraints(trial)))
         return found
 
     def at_one_step(
@@ -94,32 +97,33 @@ class Past:
         The step is the latest that ``enough`` trials have reached, as in BOHB (Falkner et al. 2018, arXiv:1807.01774,
         section 3.2: the model is built on the largest budget with enough observations). Who was stopped before it
         counts as no better than the worst who reached it; a configuration that cannot work, or that a rule has
-        condemned, counts as the worst and breaks a constraint.
+        condemned, counts as the worst and breaks a constraint. With several objectives each has its own worst.
         """
+        objective = self._space.objective
         fits = [trial for trial in trials if trial.state in _STATES and self._fits(trial)]
-        maximize = self._space.objective.direction is Direction.MAXIMIZE
         reached = sorted((self._last(curves.get(trial.number, ())) for trial in fits), reverse=True)
         step = max(1, reached[min(enough, len(reached)) - 1]) if reached else 1
-        values: dict[int, float] = {}
+        known: dict[int, Vector] = {}
         for trial in fits:
-            curve = curves.get(trial.number, ())
-            at_step = bool(curve) and curve[-1].step >= step
-            value = objective_value(self._space.objective, curve, step) if at_step else None
-            if value is not None and not condemned(trial):
-                values[trial.number] = value
-        worst = (min if maximize else max)(values.values(), default=math.nan)
+            values = None if condemned(trial) else vector(objective, curves.get(trial.number, ()), step)
+            if values is not None and all(map(math.isfinite, values)):
+                known[trial.number] = values
+        worst = tuple(map(min, zip(*known.values(), strict=True)))
+        for trial in fits:
+            if worst and trial.number not in known and trial.state not in _WAITING:
+                last = vector(objective, curves.get(trial.number, ()))
+                known[trial.number] = (
+                    worst if last is None or not all(map(math.isfinite, last)) else _least(worst, last)
+                )
         broken = any(condemned(trial) for trial in fits)
         found: list[FrozenTrial] = []
         for trial in fits:
-            known = values.get(trial.number)
-            if known is None and trial.state not in _WAITING and math.isfinite(worst):
-                last = objective_value(self._space.objective, curves.get(trial.number, ()))
-                known = worst if last is None else (min if maximize else max)(worst, last)
-            state = OptunaState.RUNNING if known is None else OptunaState.COMPLETE
-            if known is not None or trial.state in _WAITING:
-                found.append(
-                    self._frozen(trial, state, known, (), self._constraints(trial, broken=broken, all_of=True))
-                )
+            own = known.get(trial.number)
+            if own is None and trial.state not in _WAITING:
+                continue
+            state = OptunaState.RUNNING if own is None else OptunaState.COMPLETE
+            turned = None if own is None else [one.sign * value for one, value in zip(objective.each, own, strict=True)]
+            found.append(self._frozen(trial, state, turned, (), self._constraints(trial, broken=broken, all_of=True)))
         return found
 
     def _last(self, curve: Sequence[Point]) -> int:
@@ -143,11 +147,11 @@ class Past:
         self,
         trial: Trial,
         state: OptunaState,
-        value: float | None,
+        values: Sequence[float] | None,
         curve: Sequence[Point],
         constraints: Mapping[str, float],
     ) -> FrozenTrial:
-        key = (state, value, trial.attempt, len(curve), tuple(constraints.items()))
+        key = (state, None if values is None else tuple(values), trial.attempt, len(curve), tuple(constraints.items()))
         kept = self._kept.get(trial.number)
         if kept is not None and kept[0].params is trial.params and kept[1] == key:
             return kept[2]
@@ -157,7 +161,7 @@ class Past:
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             frozen = create_trial(
                 state=state,
-                value=value,
+                values=values,
                 params={path: encode(self._space.search[path].domain, value) for path, value in params.items()},
                 distributions={path: self._distributions[path] for path in params},
                 intermediate_values={step: value for step, value in reported if value is not None} or None,
@@ -166,6 +170,10 @@ class Past:
         frozen.number = ASKS + trial.number
         self._kept[trial.number] = (trial, key, frozen)
         return frozen
+
+
+def _least(first: Vector, second: Vector) -> Vector:
+    return tuple(map(min, first, second))
 
 
 _WAITING = frozenset({TrialState.RUNNING, TrialState.QUEUED, TrialState.PAUSED})
