@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m trainer",
-        description="Train a language model with PPO.",
+        description="Train a language model with PPO and its kin, or on preferences with DPO or KTO.",
         epilog=f"configurations: {', '.join(config_names())}. Example: "
         "python -m trainer data=arithmetic trainer.optim.lr=1e-4 trainer.total_steps=20",
     )

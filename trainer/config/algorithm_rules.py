@@ -14,7 +14,7 @@ def algorithm_problems(config: Config) -> list[ConfigProblem]:
 
 def _without_critic(config: Config) -> list[ConfigProblem]:
     algorithm = config.algorithm
-    if algorithm.needs_critic:
+    if algorithm.needs_critic or algorithm.learns_from_preferences:
         return []
     problems = []
     if algorithm.truncation == "bootstrap":

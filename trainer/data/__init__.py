@@ -1,4 +1,4 @@
-"""Prompts: built-in tasks and files, their split into training and held-out, and the order in which they come."""
+"""Prompts, and answers to learn from: tasks and files, what is held out, and the order in which they come."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from trainer.data.arithmetic import Arithmetic
 from trainer.data.digits import Digits
 from trainer.data.hf_tokenizer import HfTokenizer
 from trainer.data.order import PromptOrder
+from trainer.data.preferences import LabelExample, PairExample, answer_tokens, answers_of, unpaired
 from trainer.data.prompts import TASKS, load_prompts, task_of
 from trainer.data.rows import Row, read_rows
 from trainer.data.split import Split, split
@@ -19,15 +20,20 @@ __all__ = [
     "Digits",
     "Example",
     "HfTokenizer",
+    "LabelExample",
+    "PairExample",
     "PromptOrder",
     "Row",
     "Split",
     "Task",
     "Tokenizer",
+    "answer_tokens",
+    "answers_of",
     "demonstration",
     "load_prompts",
     "read_rows",
     "split",
     "task_of",
     "tokenizer_of",
+    "unpaired",
 ]

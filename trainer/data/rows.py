@@ -11,6 +11,7 @@ from trainer.config import ConfigError, ConfigProblem
 from trainer.failures import DataError
 
 Messages = tuple[Mapping[str, str], ...]
+Record = Mapping[str, object]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,15 +47,27 @@ def read_rows(path: Path, file_format: str, key: str) -> list[Row]:
         ConfigError: There is no such file.
         DataError: The file cannot be read or holds no row, or a row is malformed.
     """
+    return [prompt_row(record, place, index) for index, (place, record) in enumerate(records(path, file_format, key))]
+
+
+def records(path: Path, file_format: str, key: str) -> list[tuple[str, Record]]:
+    """The place and the columns of every row of a file, whatever its columns mean.
+
+    Arguments and errors as in `read_rows`.
+    """
     if not path.is_file():
         message = f"there is no file {str(path)!r}"
         hint = "" if path.is_absolute() else "a trial runs in a directory of its own: write an absolute path"
         raise ConfigError([ConfigProblem(path=key, message=message, hint=hint)])
-    records = _json_lines(path) if file_format == "jsonl" else _parquet(path)
-    rows = [_row(record, place, index) for index, (place, record) in enumerate(records)]
-    if not rows:
-        raise DataError(f"{path} holds no rows", hint="one prompt per line")
-    return rows
+    found = list(_json_lines(path) if file_format == "jsonl" else _parquet(path))
+    if not found:
+        raise DataError(f"{path} holds no rows", hint="one row per line")
+    checked: list[tuple[str, Record]] = []
+    for place, record in found:
+        if not isinstance(record, Mapping):
+            raise DataError(f"{place}: is a {type(record).__name__}, must be an object")
+        checked.append((place, record))
+    return checked
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, object]]:
@@ -88,11 +101,14 @@ def _parquet(path: Path) -> Iterator[tuple[str, object]]:
         yield f"{path}:{number}", record
 
 
-def _row(record: object, place: str, index: int) -> Row:
-    if not isinstance(record, Mapping):
-        raise DataError(f"{place}: is a {type(record).__name__}, must be an object with a prompt")
+def prompt_row(record: Record, place: str, index: int) -> Row:
+    """The prompt in the columns of a row, and what goes with it.
+
+    Raises:
+        DataError: It is missing or malformed.
+    """
     if record.get("prompt") is None:
-        raise DataError(f"{place}: has no prompt; its keys are {', '.join(map(str, record)) or 'none'}")
+        raise absent("prompt", record, place)
     extra = record.get("extra_info")
     if extra is not None and not isinstance(extra, Mapping):
         raise DataError(f"{place}: extra_info is a {type(extra).__name__}, must be an object")
@@ -106,18 +122,33 @@ def _row(record: object, place: str, index: int) -> Row:
     )
 
 
-def _prompt(prompt: object, place: str) -> str | Messages:
-    if isinstance(prompt, str):
-        if not prompt:
-            raise DataError(f"{place}: the prompt is empty")
-        return prompt
-    if not isinstance(prompt, list) or not prompt:
-        raise DataError(f"{place}: the prompt is {prompt!r}, must be a text or a list of messages")
-    for message in prompt:
+def text_or_messages(value: object, name: str, place: str) -> str | Messages:
+    """A column that holds a text or chat messages.
+
+    Raises:
+        DataError: It holds neither.
+    """
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list | tuple) or not value:
+        raise DataError(f"{place}: the {name} is {value!r}, must be a text or a list of messages")
+    for message in value:
         whole = isinstance(message, Mapping) and all(isinstance(message.get(key), str) for key in ("role", "content"))
         if not whole:
             raise DataError(f"{place}: got the message {message!r}, must have role and content, both text")
-    return tuple({"role": message["role"], "content": message["content"]} for message in prompt)
+    return tuple({"role": message["role"], "content": message["content"]} for message in value)
+
+
+def absent(name: str, record: Record, place: str) -> DataError:
+    """The error that a row lacks a column."""
+    return DataError(f"{place}: has no {name}; its keys are {', '.join(map(str, record)) or 'none'}")
+
+
+def _prompt(prompt: object, place: str) -> str | Messages:
+    checked = text_or_messages(prompt, "prompt", place)
+    if not checked:
+        raise DataError(f"{place}: the prompt is empty")
+    return checked
 
 
 def _ground_truth(record: Mapping[str, object], place: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -10,9 +10,11 @@ from torch import Tensor
 from trainer.algorithms import (
     CRITIC_ESTIMATORS,
     GROUP_ESTIMATORS,
+    PAIR_LOSSES,
     clipped_policy_loss,
     clipped_value_loss,
     kl_penalised_rewards,
+    kto_loss,
 )
 
 Advantages = Callable[..., tuple[Tensor, Tensor]]
@@ -27,12 +29,16 @@ class Mathematics:
         advantages: Token rewards and values to advantages and returns (see `gae`).
         policy_loss: See `clipped_policy_loss`.
         value_loss: See `clipped_value_loss`.
+        pair_losses: Losses on pairs by name (see `dpo_loss`).
+        kto_loss: See `kto_loss`.
     """
 
     token_rewards: Callable[..., Tensor]
     advantages: Advantages
     policy_loss: Callable[..., tuple[Tensor, Tensor, Tensor]]
     value_loss: Callable[..., tuple[Tensor, Tensor]]
+    pair_losses: Mapping[str, Callable[..., Tensor]]
+    kto_loss: Callable[..., Tensor]
 
 
 def ppo_mathematics(adv_estimator: str, *, group_size: int = 1) -> Mathematics:
@@ -51,6 +57,8 @@ def ppo_mathematics(adv_estimator: str, *, group_size: int = 1) -> Mathematics:
         advantages=advantages,
         policy_loss=clipped_policy_loss,
         value_loss=clipped_value_loss,
+        pair_losses=PAIR_LOSSES,
+        kto_loss=kto_loss,
     )
 
 

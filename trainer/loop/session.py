@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -11,12 +12,22 @@ from trainer.config import Config, ConfigError, ConfigProblem, flatten
 from trainer.config.schema import COMPARING_ESTIMATORS
 from trainer.console import say
 from trainer.distributed import complete_checkpoints, load_checkpoint, open_world, read_progress
+from trainer.loop.best import Best, read_best
 from trainer.loop.mathematics import Mathematics
 from trainer.loop.perf import peak_memory_gb
-from trainer.loop.ppo import Progress, train
+from trainer.loop.ppo import train
+from trainer.loop.preference import train_on_preferences
+from trainer.loop.progress import Progress
 from trainer.loop.run import Run, build_run, first_controller
 from trainer.record import Result
 from trainer.signals import StopFlag
+
+TRAINERS: Mapping[str, Callable[[Run, Progress, Path, StopFlag], Progress]] = {
+    "ppo": train,
+    "dpo": train_on_preferences,
+    "kto": train_on_preferences,
+}
+"""The loop of each `algorithm.name`."""
 
 
 def run_session(config: Config, directory: Path, stop: StopFlag, *, mathematics: Mathematics | None = None) -> Result:
@@ -47,7 +58,7 @@ def run_session(config: Config, directory: Path, stop: StopFlag, *, mathematics:
                 f"note: with rollout.n = 1 nothing is compared: algorithm.adv_estimator = "
                 f"{config.algorithm.adv_estimator} takes the reward itself as the advantage; set rollout.n to 4 or more"
             )
-        progress = train(run, resume(run, directory), directory, stop)
+        progress = TRAINERS[config.algorithm.name](run, resume(run, directory), directory, stop)
         status = "finished" if progress.step >= run.last_step else "stopped"
         return Result(status=status, last_step=progress.step, peak_memory_gb=peak_memory_gb(world.device))
 
@@ -72,7 +83,14 @@ def resume(run: Run, directory: Path) -> Progress:
         step=step,
         controller=controller.restored(float(saved["kl_coef"])),
         nonfinite_steps=int(saved["nonfinite_steps"]),
+        best=_best(run, directory),
     )
+
+
+def _best(run: Run, directory: Path) -> Best | None:
+    """The best step of the attempts before, if it was found by the metric that counts now."""
+    best = read_best(directory)
+    return best if best is not None and best.metric == run.config.trainer.save_best else None
 
 
 def _check_same(run: Run, saved: dict[str, object], step: int) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.profiler import record_function
 
 from trainer.algorithms import DENOMINATORS, num_tokens
 from trainer.distributed import whole
@@ -47,6 +48,7 @@ class UpdateStats:
         return {name: sum(values) / len(values) for name, values in self.values.items()}
 
 
+@record_function("update")
 def update(run: Run, experience: Experience, targets: Targets, step: int) -> UpdateStats:
     """Update actor and critic on the global batch; every rank takes its share of each mini-batch.
 
@@ -62,10 +64,10 @@ def update(run: Run, experience: Experience, targets: Targets, step: int) -> Upd
         finite = True
         if train_actor:
             sums = accumulate(run, actor_loss, experience, targets, micros, targets.mask[rows])
-            finite &= _apply(run, "actor", sums, stats)
+            finite &= apply_update(run, "actor", sums, stats)
         if run.critic is not None:
             sums = accumulate(run, critic_loss, experience, targets, micros, targets.mask[rows])
-            finite &= _apply(run, "critic", sums, stats)
+            finite &= apply_update(run, "critic", sums, stats)
         stats.skipped += not finite
     return stats
 
@@ -88,9 +90,6 @@ def accumulate(
 ) -> dict[str, float]:
     """Forward and backward over this rank's micro-batches of a mini-batch, for one network.
 
-    Sums are divided by the denominator of the whole mini-batch, and multiplied by the number of ranks because FSDP
-    averages over them: the gradient does not depend on the split into micro-batches or ranks.
-
     Args:
         run: The run.
         loss_of: The sums of a micro-batch, loss first.
@@ -103,20 +102,40 @@ def accumulate(
         The means over the mini-batch of all ranks by metric: losses by `loss_agg_mode`, all else over tokens.
     """
     denominator, tokens = DENOMINATORS[run.config.algorithm.loss_agg_mode](mask), num_tokens(mask)
+    totals = backward(run, functools.partial(loss_of, run, experience, targets), micros, denominator)
+    divisors = torch.stack([denominator if name.endswith("loss") else tokens for name in totals])
+    return dict(zip(totals, (torch.stack(list(totals.values())) / divisors).tolist(), strict=True))
+
+
+def backward(
+    run: Run, loss_of: Callable[[MicroBatch], Sums], micros: Sequence[MicroBatch], denominator: Tensor | int
+) -> dict[str, Tensor]:
+    """Forward and backward over this rank's micro-batches of a mini-batch.
+
+    Sums are divided by the denominator of the whole mini-batch, and multiplied by the number of ranks because FSDP
+    averages over them: the gradient does not depend on the split into micro-batches or ranks.
+
+    Args:
+        run: The run.
+        loss_of: The sums of a micro-batch, loss first; their names are the same for all.
+        micros: This rank's micro-batches.
+        denominator: What the loss is divided by, of the mini-batch over all ranks.
+
+    Returns:
+        The sums over the mini-batch of all ranks by metric, not divided.
+    """
     scale = run.world.size / denominator
     names: list[str] = []
     parts: list[Tensor] = []
     for micro in micros:
-        sums = loss_of(run, experience, targets, micro)
+        sums = loss_of(micro)
         names = list(sums)
         (sums[names[0]] * scale).backward()
         parts.append(torch.stack([value.detach().float() for value in sums.values()]))
-    totals = run.world.sum(functools.reduce(torch.add, parts))
-    divisors = torch.stack([denominator if name.endswith("loss") else tokens for name in names])
-    return dict(zip(names, (totals / divisors).tolist(), strict=True))
+    return dict(zip(names, run.world.sum(functools.reduce(torch.add, parts)), strict=True))
 
 
-def _apply(run: Run, network: str, means: Mapping[str, float], stats: UpdateStats) -> bool:
+def apply_update(run: Run, network: str, means: Mapping[str, float], stats: UpdateStats) -> bool:
     """Clip, step and clear; without the step when loss or gradient is not finite. Returns whether it stepped."""
     model, optimizer = run.trained[network]
     if run.config.debug:
