@@ -39,8 +39,48 @@ class ObjectiveView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CheckView:
+    """One criterion of a stage and what it came to: name in the criterion -> number, ``None`` = never measured."""
+
+    text: str
+    holds: bool
+    numbers: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageView:
+    """One stage of a job.
+
+    Attributes:
+        state: ``queued``, ``running``, ``passed``, ``failed``, or what became of the job in it.
+        trials: Trial state -> number of the stage's trials in it.
+        steps: Training steps of a full trial.
+        criteria: What its winner must reach.
+        checks: The same with the winner's numbers, once the stage has ended.
+        best_trial: Number of the winner, within the stage; before the end the best so far.
+    """
+
+    name: str
+    state: str
+    objective: ObjectiveView
+    trials: Mapping[str, int]
+    budget_trials: int
+    steps: int
+    criteria: list[str]
+    checks: list[CheckView]
+    best_trial: int | None
+    best_value: float | None
+    cost_s: float
+    started_at: float | None
+    ended_at: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobView:
     """One job.
+
+    With stages, the objective, the steps, the default and the best trial are those of the stage that the job is at;
+    trials, budget and cost are those of all of them.
 
     Attributes:
         trials: Trial state -> number of trials in it.
@@ -50,11 +90,16 @@ class JobView:
         default_value: Objective of the default configuration's trial, once it completed.
         cost_s: Seconds of all attempts; ``cost_gpu_hours`` the same in GPU-hours.
         directory: Where the job's files are on the machine that runs it.
+        stage: Name of the stage that the job is at, or was at last; empty without stages.
+        stages: The stages in order; empty for a job with one search.
     """
 
     id: str
     name: str
     description: str
+    owner: str
+    team: str
+    priority: int
     state: str
     created_at: float
     started_at: float | None
@@ -72,6 +117,8 @@ class JobView:
     error: ErrorView | None
     directory: str
     mlflow_run: str | None
+    stage: str = ""
+    stages: list[StageView] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,6 +129,7 @@ class TrialView:
         params: Searched parameters by full path.
         metrics: The last reported value of each metric.
         attempts: Number of launches so far.
+        stage: Name of the stage that it belongs to; empty without stages.
     """
 
     number: int
@@ -101,6 +149,7 @@ class TrialView:
     started_at: float | None
     ended_at: float | None
     directory: str
+    stage: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,7 +208,7 @@ class BestView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EventView:
-    """One entry of a job's record; ``id`` grows without ever repeating."""
+    """One entry of a job's record; ``id`` grows without ever repeating, ``stage`` is the stage's name."""
 
     id: int
     at: float
@@ -167,6 +216,7 @@ class EventView:
     text: str
     trial: int | None
     data: JsonObject
+    stage: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,13 +230,37 @@ class ParameterView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryView:
+    """What a trial needs on one device, by estimate.
+
+    Attributes:
+        phase: The phase of a step that needs most.
+        parts: What it consists of in that phase (GiB), the largest first.
+        room_gib: What the device has; ``None`` when nobody here knows.
+        room: Where that figure comes from.
+        device: ``gpu`` or ``cpu``.
+    """
+
+    peak_gib: float
+    phase: str
+    parts: Mapping[str, float]
+    room_gib: float | None
+    room: str
+    device: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PlanView:
     """What a space file would do, before it costs anything.
 
+    With stages, all but they, the name, the description and the sums describe the last one.
+
     Attributes:
-        max_steps: Training steps if no trial were pruned.
+        trials: Number of trials, over all stages.
+        max_steps: Training steps if no trial were pruned, over all stages.
         proposals: The first configurations that would be tried, searched parameters only.
         warnings: What is allowed but probably not wanted.
+        memory: What the default configuration needs on one device; ``None`` when its model's sizes are unknown.
     """
 
     name: str
@@ -209,6 +283,26 @@ class PlanView:
     gpus_per_trial: float
     proposals: list[dict[str, Any]]
     warnings: list[str]
+    stages: list[StagePlanView] = field(default_factory=list)
+    memory: MemoryView | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StagePlanView:
+    """What one stage would do.
+
+    Attributes:
+        criteria: What its winner must reach.
+        carry: What the next stage gets, in words; empty for the last one.
+        on_fail: What happens when it is missed: ``fail`` or ``continue``.
+        plan: The stage's search.
+    """
+
+    name: str
+    criteria: list[str]
+    carry: str
+    on_fail: str
+    plan: PlanView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -226,3 +320,62 @@ class Page:
 
     items: list[Any] = field(default_factory=list)
     next: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallerView:
+    """Who the service takes a request to be from.
+
+    Attributes:
+        name: Empty for whoever owns the machine.
+        role: ``viewer``, ``operator`` or ``admin``.
+        team: Empty without one.
+    """
+
+    name: str
+    role: str
+    team: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenView:
+    """An access token, without its secret.
+
+    Attributes:
+        id: The part of the token that may be shown.
+        lives: Whether it still opens the door.
+    """
+
+    id: str
+    name: str
+    role: str
+    team: str
+    lives: bool
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+    used_at: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IssuedTokenView:
+    """A new token; ``token`` is its text, told this once."""
+
+    token: str
+    about: TokenView
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TeamView:
+    """What a team may use.
+
+    Attributes:
+        parallel_gpus: GPUs at a time; ``None`` = no limit.
+        gpu_hours_a_month: GPU-hours in a calendar month (UTC); ``None`` = no limit.
+        share: Its weight where several teams wait for the same GPUs.
+    """
+
+    name: str
+    parallel_gpus: float | None = None
+    gpu_hours_a_month: float | None = None
+    share: float = 1.0

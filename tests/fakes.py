@@ -9,10 +9,12 @@ from typing import Any
 
 import yaml
 
-from autotune.errors import ConflictError, InvalidSpaceError, NotFoundError, Problem
+from autotune.access import LOCAL, Caller
+from autotune.errors import ConflictError, InvalidSpaceError, NotFoundError, Problem, UnauthenticatedError
 from autotune.states import JOB_ENDS, JobState, check_job_transition
 from autotune.views import (
     BestView,
+    CheckView,
     CurveView,
     ErrorView,
     EventView,
@@ -23,6 +25,7 @@ from autotune.views import (
     PlanView,
     ReasonView,
     SpaceView,
+    StageView,
     TrialView,
 )
 
@@ -36,6 +39,9 @@ def make_job(job_id: str = "demo-1", **changes: Any) -> JobView:
         id=job_id,
         name=job_id.rsplit("-", 1)[0],
         description="A small search",
+        owner="",
+        team="",
+        priority=0,
         state="queued",
         created_at=1_700_000_000.0,
         started_at=None,
@@ -112,6 +118,39 @@ def finished_job(**changes: Any) -> JobView:
     return make_job(**{**values, **changes})
 
 
+def make_stages() -> list[StageView]:
+    check = CheckView(text="perf/tokens_per_s >= 1.3 * default", holds=True, numbers={"default": 10.0, "x": None})
+    first = StageView(
+        name="fast",
+        state="passed",
+        objective=ObjectiveView(metric="perf/tokens_per_s", direction="maximize"),
+        trials={"completed": 4},
+        budget_trials=4,
+        steps=10,
+        criteria=[check.text],
+        checks=[check],
+        best_trial=3,
+        best_value=14.0,
+        cost_s=20.0,
+        started_at=1_700_000_001.0,
+        ended_at=1_700_000_021.0,
+    )
+    second = replace(
+        first,
+        name="effect",
+        state="running",
+        objective=OBJECTIVE,
+        trials={},
+        criteria=["eval/reward > 0"],
+        checks=[],
+        best_trial=None,
+        best_value=None,
+        cost_s=0.0,
+        ended_at=None,
+    )
+    return [first, second]
+
+
 def make_best(job: JobView, trials: Sequence[TrialView]) -> BestView:
     trial = next(t for t in trials if t.number == job.best_trial)
     default = next((t for t in trials if t.source == "default" and t.value is not None), None)
@@ -172,6 +211,23 @@ def make_plan(name: str = "demo") -> PlanView:
     )
 
 
+class FakeAccess:
+    """A door that stands open until somebody puts holders of tokens behind it."""
+
+    def __init__(self) -> None:
+        self.holders: dict[str, Caller] = {}
+
+    def shut(self) -> bool:
+        return bool(self.holders)
+
+    def let_in(self, text: str | None) -> Caller:
+        if not self.holders:
+            return LOCAL
+        if text not in self.holders:
+            raise UnauthenticatedError("this token is unknown.", hint="Ask an administrator.")
+        return self.holders[text]
+
+
 class FakeService:
     """Keeps jobs in a dictionary; satisfies ``autotune.api.port.ServicePort``."""
 
@@ -185,6 +241,12 @@ class FakeService:
         self.keys: dict[str, tuple[str, str]] = {}
         self.components: dict[str, str] = {"database": "ok", "mlflow": "ok"}
         self.calls: list[tuple[object, ...]] = []
+        self.access = FakeAccess()
+        self.caller = LOCAL
+
+    def as_caller(self, caller: Caller) -> FakeService:
+        self.caller = caller
+        return self
 
     def add(self, job: JobView, trials: Sequence[TrialView] = ()) -> JobView:
         job = replace(job, directory=str(self.directory))

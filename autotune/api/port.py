@@ -6,11 +6,70 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from autotune.views import BestView, CurveView, EventView, JobView, Page, PlanView, SpaceView, TrialView
+from autotune.access import Caller, Role
+from autotune.spec.values import JsonValue
+from autotune.views import (
+    BestView,
+    CurveView,
+    EventView,
+    IssuedTokenView,
+    JobView,
+    Page,
+    PlanView,
+    SpaceView,
+    TeamView,
+    TokenView,
+    TrialView,
+)
+
+
+class AccessPort(Protocol):
+    """Tokens and teams. Every method may be called from any thread and raises ``AutotuneError`` only."""
+
+    def shut(self) -> bool:
+        """Whether callers need a token."""
+        ...
+
+    def let_in(self, text: str | None) -> Caller:
+        """Who holds this token.
+
+        Raises:
+            UnauthenticatedError: If there is no token, or it opens nothing.
+        """
+        ...
+
+    def issue(self, caller: Caller, name: str, role: Role, team: str, expires_s: float | None) -> IssuedTokenView:
+        """Makes a token, whose text is told this once."""
+        ...
+
+    def tokens(self, caller: Caller) -> list[TokenView]:
+        """All tokens, without their secrets."""
+        ...
+
+    def revoke(self, caller: Caller, token_id: str) -> TokenView:
+        """Takes a token back."""
+        ...
+
+    def teams(self, caller: Caller) -> list[TeamView]:
+        """The teams that have a quota or a share of their own."""
+        ...
+
+    def put_team(self, caller: Caller, team: TeamView) -> TeamView:
+        """Sets what a team may use."""
+        ...
 
 
 class ServicePort(Protocol):
     """The use cases of the service. Every method may be called from any thread and raises ``AutotuneError`` only."""
+
+    @property
+    def access(self) -> AccessPort:
+        """Who may do what."""
+        ...
+
+    def as_caller(self, caller: Caller) -> ServicePort:
+        """The same service, asked by somebody: what that person may not do is refused."""
+        ...
 
     def plan(self, source: str, file: str) -> PlanView:
         """What a space would do; nothing is stored.
@@ -45,20 +104,25 @@ class ServicePort(Protocol):
         """
         ...
 
-    def trials(self, job_id: str, state: str | None, limit: int, cursor: str | None) -> Page:
-        """Trials of a job by number, as a page of ``TrialView``."""
+    def trials(self, job_id: str, state: str | None, limit: int, cursor: str | None, stage: str | None = None) -> Page:
+        """Trials of a job by number, as a page of ``TrialView``; ``stage`` names another than the one it is at."""
         ...
 
-    def trial(self, job_id: str, number: int) -> TrialView:
+    def trial(self, job_id: str, number: int, stage: str | None = None) -> TrialView:
         """One trial.
 
         Raises:
-            NotFoundError: If there is no such job or trial.
+            NotFoundError: If there is no such job, stage or trial.
         """
         ...
 
     def curves(
-        self, job_id: str, metrics: Sequence[str], trials: Sequence[int] | None, max_points: int
+        self,
+        job_id: str,
+        metrics: Sequence[str],
+        trials: Sequence[int] | None,
+        max_points: int,
+        stage: str | None = None,
     ) -> list[CurveView]:
         """Curves of the named metrics (none named = all), thinned to ``max_points`` steps a trial."""
         ...
@@ -75,7 +139,7 @@ class ServicePort(Protocol):
         """The job's record, oldest first, beginning after the event ``after``."""
         ...
 
-    def logs(self, job_id: str, trial: int | None, tail: int) -> str:
+    def logs(self, job_id: str, trial: int | None, tail: int, stage: str | None = None) -> str:
         """The last ``tail`` lines of the driver's log or of a trial's newest attempt."""
         ...
 
@@ -91,8 +155,34 @@ class ServicePort(Protocol):
         """Ends the job's running trials after a checkpoint and starts no more."""
         ...
 
+    def pause(self, job_id: str) -> JobView:
+        """Starts no new trials; the running ones go on."""
+        ...
+
     def resume(self, job_id: str) -> JobView:
-        """Queues a job again that was interrupted, failed or cancelled."""
+        """Goes on with a job that was paused, interrupted, failed or cancelled."""
+        ...
+
+    def stop(self, job_id: str) -> JobView:
+        """Starts no new trials, lets the running ones finish, and completes the job with what there is."""
+        ...
+
+    def edit(self, job_id: str, budget: Mapping[str, JsonValue] | None, priority: int | None) -> JobView:
+        """Changes what a job may spend, or its place in the queue.
+
+        Raises:
+            ConflictError: If a budget would be lower than what was used, or the job has ended.
+            InvalidSpaceError: If a value is not allowed.
+        """
+        ...
+
+    def enqueue(self, job_id: str, params: Mapping[str, JsonValue]) -> EventView:
+        """Lets a job try a configuration next; the event that records it.
+
+        Raises:
+            ConflictError: If the job starts no new trials any more.
+            InvalidSpaceError: If the configuration does not lie in the space.
+        """
         ...
 
     def spaces(self) -> list[SpaceView]:

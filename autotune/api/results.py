@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.responses import FileResponse, PlainTextResponse
 from fastapi.sse import EventSourceResponse
 
+from autotune.api.bodies import WantedTrial
 from autotune.api.context import Cursor, JobId, Limit, News, Service, TrialPage
 from autotune.api.problems import documented
 from autotune.api.stream import MAX_EVENT_ID, MEDIA_TYPE, position, stream_response, wants_stream
@@ -29,6 +30,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     }
 }
 
+Stage = Annotated[str | None, Query(max_length=63, description="Name of a stage; none = the one that the job is at.")]
 Number = Annotated[int, Path(ge=0, description="The trial's number within its job.")]
 
 
@@ -39,16 +41,31 @@ def list_trials(
     state: Annotated[TrialState | None, Query(description="Only trials in this state.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
+    stage: Stage = None,
 ) -> TrialPage:
     """Lists the job's trials by number."""
-    page = service.trials(job_id, None if state is None else str(state), limit, cursor)
+    page = service.trials(job_id, None if state is None else str(state), limit, cursor, stage)
     return TrialPage(items=page.items, next=page.next)
 
 
+@router.post(
+    "/trials",
+    operation_id="enqueueTrial",
+    status_code=201,
+    responses={
+        201: {"description": "The event that records it; the trial's source will be `enqueued:{id}`"},
+        **documented(400, 403, 404, 409, 413, 422),
+    },
+)
+def enqueue_trial(service: Service, job_id: JobId, wanted: WantedTrial) -> EventView:
+    """Lets the job try a configuration next; what is not named keeps the configuration's own value."""
+    return service.enqueue(job_id, wanted.params)
+
+
 @router.get("/trials/{number}", operation_id="getTrial", responses=documented(400, 404))
-def get_trial(service: Service, job_id: JobId, number: Number) -> TrialView:
+def get_trial(service: Service, job_id: JobId, number: Number, stage: Stage = None) -> TrialView:
     """Shows one trial."""
-    return service.trial(job_id, number)
+    return service.trial(job_id, number, stage)
 
 
 @router.get("/curves", operation_id="getCurves", responses=documented(400, 404))
@@ -58,9 +75,10 @@ def get_curves(
     metric: Annotated[list[str] | None, Query(description="Metric names; none = all.")] = None,
     trial: Annotated[list[int] | None, Query(description="Trial numbers; none = all.")] = None,
     max_points: Annotated[int, Query(ge=2, le=10_000, description="Largest number of steps a trial.")] = 500,
+    stage: Stage = None,
 ) -> list[CurveView]:
     """Shows metrics over steps, column by column."""
-    return service.curves(job_id, metric or [], trial, max_points)
+    return service.curves(job_id, metric or [], trial, max_points, stage)
 
 
 @router.get("/space", operation_id="getSpace", responses=documented(404))
@@ -115,9 +133,10 @@ def get_logs(
     job_id: JobId,
     trial: Annotated[int | None, Query(ge=0, description="A trial's number; none = the job's driver.")] = None,
     tail: Annotated[int, Query(ge=1, le=100_000, description="Number of lines from the end.")] = 200,
+    stage: Stage = None,
 ) -> PlainTextResponse:
     """Shows the end of a log."""
-    return PlainTextResponse(service.logs(job_id, trial, tail))
+    return PlainTextResponse(service.logs(job_id, trial, tail, stage))
 
 
 @router.get(

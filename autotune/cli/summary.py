@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.cli.output import data, duration, number, value_text
+from autotune.cli.stages import print_stages
 from autotune.cli.watch import why_of
 from autotune.errors import AutotuneError
 from autotune.states import TrialState
@@ -83,6 +84,7 @@ def print_summary(summary: Summary) -> None:
     job = summary.job
     data(f"Job {job.id} {job.state}: {_counts(job)}, {duration(job.cost_s)} of trials.")
     data()
+    print_stages(job)
     _print_winner(summary)
     _print_stopped(summary)
     data()

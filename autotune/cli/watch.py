@@ -7,10 +7,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from autotune.cli.output import clean, duration, number, say, value_text
+from autotune.cli.stages import check_line
 from autotune.clock import Clock, SystemClock
 from autotune.errors import AutotuneError, UnreachableError
 from autotune.states import JOB_ENDS, TRIAL_ENDS, TrialState
-from autotune.views import JobView, TrialView
+from autotune.views import JobView, StageView, TrialView
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -49,6 +50,7 @@ class Watch:
         self._live: Live | None = None
         self._job_state = ""
         self._seen: dict[int, tuple[str, int]] = {}
+        self._stage = ""
 
     def __enter__(self) -> Watch:
         if self._console.is_terminal:
@@ -109,6 +111,8 @@ class Watch:
             self._clock.sleep(_LOOK_S)
 
     def _lines(self, job: JobView, trials: Sequence[TrialView]) -> None:
+        if job.stage != self._stage:
+            self._leave(job)
         for trial in trials:
             now = (trial.state, trial.attempts)
             if self._seen.get(trial.number) != now:
@@ -118,6 +122,26 @@ class Watch:
         if job.state != self._job_state:
             self._job_state = job.state
             say(f"job {job.id} is {job.state}")
+
+    def _leave(self, job: JobView) -> None:
+        """Says what the stages before have come to, and forgets their trials: the next one numbers its own."""
+        names = [stage.name for stage in job.stages]
+        since = names.index(self._stage) if self._stage in names else 0
+        for stage in job.stages[since : names.index(job.stage)]:
+            say(stage_end(stage))
+        say(f"stage {job.stage} begins")
+        self._stage, self._seen = job.stage, {}
+
+
+def stage_end(stage: StageView) -> str:
+    """What a stage has come to, in one line."""
+    if stage.best_trial is None:
+        return f"stage {stage.name} {stage.state}: no trial completed within the constraints"
+    missed = "".join(f"; {check_line(check)}" for check in stage.checks)
+    return (
+        f"stage {stage.name} {stage.state} with trial {stage.best_trial}, "
+        f"{stage.objective.metric} {number(stage.best_value)}{missed}"
+    )
 
 
 def describe(job: JobView, trial: TrialView) -> str:
@@ -145,6 +169,9 @@ def progress_line(job: JobView) -> str:
     """How far a job is, in one line."""
     done = sum(count for state, count in job.trials.items() if state in TRIAL_ENDS)
     parts = [f"{done} of {job.budget_trials} trials"]
+    if job.stages:
+        place = [stage.name for stage in job.stages].index(job.stage) + 1
+        parts.insert(0, f"stage {place} of {len(job.stages)}, {job.stage}")
     parts += [f"{count} {state}" for state, count in job.trials.items() if count]
     if job.best_value is not None:
         against = f" (default {number(job.default_value)})" if job.default_value is not None else ""

@@ -13,7 +13,20 @@ from autotune.client.outcome import check_succeeded, waited_in_vain
 from autotune.client.wire import DEFAULT_URL, connection_options, error_of, failure_of, values_of
 from autotune.errors import UnreachableError
 from autotune.states import JOB_ENDS
-from autotune.views import BestView, CurveView, EventView, JobView, Page, PlanView, SpaceView, TrialView
+from autotune.views import (
+    BestView,
+    CallerView,
+    CurveView,
+    EventView,
+    IssuedTokenView,
+    JobView,
+    Page,
+    PlanView,
+    SpaceView,
+    TeamView,
+    TokenView,
+    TrialView,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -90,30 +103,46 @@ class AsyncClient:
         """One job."""
         return await self._do(calls.job(job))
 
-    async def trials(self, job: str, *, state: str | None = None, limit: int = 100, cursor: str | None = None) -> Page:
-        """A page of ``TrialView``, by number."""
-        return await self._do(calls.trials(job, state, limit, cursor))
+    async def trials(
+        self,
+        job: str,
+        *,
+        state: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        stage: str | None = None,
+    ) -> Page:
+        """A page of ``TrialView``, by number; of the stage that the job is at, or of the named one."""
+        return await self._do(calls.trials(job, state, limit, cursor, stage))
 
-    async def all_trials(self, job: str, *, state: str | None = None) -> AsyncIterator[TrialView]:
-        """Every trial of a job, page after page."""
+    async def all_trials(
+        self, job: str, *, state: str | None = None, stage: str | None = None
+    ) -> AsyncIterator[TrialView]:
+        """Every trial of a job, or of one of its stages, page after page."""
         cursor: str | None = None
         while True:
-            page = await self.trials(job, state=state, limit=500, cursor=cursor)
+            page = await self.trials(job, state=state, limit=500, cursor=cursor, stage=stage)
             for trial in page.items:
                 yield trial
             cursor = page.next
             if cursor is None:
                 return
 
-    async def trial(self, job: str, number: int) -> TrialView:
+    async def trial(self, job: str, number: int, *, stage: str | None = None) -> TrialView:
         """One trial."""
-        return await self._do(calls.trial(job, number))
+        return await self._do(calls.trial(job, number, stage))
 
     async def curves(
-        self, job: str, *, metrics: Sequence[str] = (), trials: Sequence[int] | None = None, max_points: int = 500
+        self,
+        job: str,
+        *,
+        metrics: Sequence[str] = (),
+        trials: Sequence[int] | None = None,
+        max_points: int = 500,
+        stage: str | None = None,
     ) -> list[CurveView]:
         """Curves of the named metrics (none named = all) and trials (``None`` = all)."""
-        return await self._do(calls.curves(job, metrics, trials, max_points))
+        return await self._do(calls.curves(job, metrics, trials, max_points, stage))
 
     async def best(self, job: str) -> BestView:
         """The best configuration with its evidence."""
@@ -158,9 +187,9 @@ class AsyncClient:
                     raise failure_of(self.base_url, self._timeout, error) from error
             await asyncio.sleep(_RECONNECT_S)
 
-    async def logs(self, job: str, *, trial: int | None = None, tail: int = 200) -> str:
+    async def logs(self, job: str, *, trial: int | None = None, tail: int = 200, stage: str | None = None) -> str:
         """The end of the driver's log, or of a trial's."""
-        return await self._do(calls.logs(job, trial, tail))
+        return await self._do(calls.logs(job, trial, tail, stage))
 
     async def report(self, job: str) -> str:
         """The job's self-contained HTML report."""
@@ -193,6 +222,43 @@ class AsyncClient:
     async def spaces(self) -> list[SpaceView]:
         """The space files that ship with the service."""
         return await self._do(calls.spaces())
+
+    async def me(self) -> CallerView:
+        """Who the service takes us to be.
+
+        Raises:
+            UnauthenticatedError: If the token opens nothing.
+        """
+        return await self._do(calls.me())
+
+    async def tokens(self) -> list[TokenView]:
+        """All access tokens, without their secrets; for administrators."""
+        return await self._do(calls.tokens())
+
+    async def create_token(
+        self, name: str, *, role: str = "viewer", team: str = "", expires_s: float | None = None
+    ) -> IssuedTokenView:
+        """Makes an access token, whose text is told this once; for administrators.
+
+        Args:
+            name: Whose it is.
+            role: ``viewer``, ``operator`` or ``admin``.
+            team: Whose jobs it may act on.
+            expires_s: Seconds until it expires; ``None`` = never.
+        """
+        return await self._do(calls.create_token(name, role, team, expires_s))
+
+    async def revoke_token(self, token_id: str) -> TokenView:
+        """Takes an access token back; for administrators."""
+        return await self._do(calls.revoke_token(token_id))
+
+    async def teams(self) -> list[TeamView]:
+        """The teams that have a quota or a share of their own; for administrators."""
+        return await self._do(calls.teams())
+
+    async def put_team(self, team: TeamView) -> TeamView:
+        """Sets what a team may use; for administrators."""
+        return await self._do(calls.put_team(team))
 
     async def ready(self) -> dict[str, str]:
         """Component -> ``ok``."""

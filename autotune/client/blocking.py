@@ -14,7 +14,20 @@ from autotune.client.wire import DEFAULT_URL, connection_options, error_of, fail
 from autotune.clock import Clock, SystemClock
 from autotune.errors import UnreachableError
 from autotune.states import JOB_ENDS
-from autotune.views import BestView, CurveView, EventView, JobView, Page, PlanView, SpaceView, TrialView
+from autotune.views import (
+    BestView,
+    CallerView,
+    CurveView,
+    EventView,
+    IssuedTokenView,
+    JobView,
+    Page,
+    PlanView,
+    SpaceView,
+    TeamView,
+    TokenView,
+    TrialView,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -120,27 +133,35 @@ class Client:
         """
         return self._do(calls.job(job))
 
-    def trials(self, job: str, *, state: str | None = None, limit: int = 100, cursor: str | None = None) -> Page:
-        """A page of ``TrialView``, by number."""
-        return self._do(calls.trials(job, state, limit, cursor))
+    def trials(
+        self,
+        job: str,
+        *,
+        state: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        stage: str | None = None,
+    ) -> Page:
+        """A page of ``TrialView``, by number; of the stage that the job is at, or of the named one."""
+        return self._do(calls.trials(job, state, limit, cursor, stage))
 
-    def all_trials(self, job: str, *, state: str | None = None) -> Iterator[TrialView]:
-        """Every trial of a job, page after page."""
+    def all_trials(self, job: str, *, state: str | None = None, stage: str | None = None) -> Iterator[TrialView]:
+        """Every trial of a job, or of one of its stages, page after page."""
         cursor: str | None = None
         while True:
-            page = self.trials(job, state=state, limit=500, cursor=cursor)
+            page = self.trials(job, state=state, limit=500, cursor=cursor, stage=stage)
             yield from page.items
             cursor = page.next
             if cursor is None:
                 return
 
-    def trial(self, job: str, number: int) -> TrialView:
+    def trial(self, job: str, number: int, *, stage: str | None = None) -> TrialView:
         """One trial.
 
         Raises:
             NotFoundError: If there is no such job or trial.
         """
-        return self._do(calls.trial(job, number))
+        return self._do(calls.trial(job, number, stage))
 
     def curves(
         self,
@@ -149,9 +170,10 @@ class Client:
         metrics: Sequence[str] = (),
         trials: Sequence[int] | None = None,
         max_points: int = 500,
+        stage: str | None = None,
     ) -> list[CurveView]:
         """Curves of the named metrics (none named = all) and trials (``None`` = all)."""
-        return self._do(calls.curves(job, metrics, trials, max_points))
+        return self._do(calls.curves(job, metrics, trials, max_points, stage))
 
     def best(self, job: str) -> BestView:
         """The best configuration with its evidence.
@@ -212,9 +234,9 @@ class Client:
         except httpx2.TransportError as error:
             raise failure_of(self.base_url, self._timeout, error) from error
 
-    def logs(self, job: str, *, trial: int | None = None, tail: int = 200) -> str:
+    def logs(self, job: str, *, trial: int | None = None, tail: int = 200, stage: str | None = None) -> str:
         """The end of the driver's log, or of a trial's."""
-        return self._do(calls.logs(job, trial, tail))
+        return self._do(calls.logs(job, trial, tail, stage))
 
     def report(self, job: str) -> str:
         """The job's self-contained HTML report."""
@@ -273,6 +295,43 @@ class Client:
     def spaces(self) -> list[SpaceView]:
         """The space files that ship with the service."""
         return self._do(calls.spaces())
+
+    def me(self) -> CallerView:
+        """Who the service takes us to be.
+
+        Raises:
+            UnauthenticatedError: If the token opens nothing.
+        """
+        return self._do(calls.me())
+
+    def tokens(self) -> list[TokenView]:
+        """All access tokens, without their secrets; for administrators."""
+        return self._do(calls.tokens())
+
+    def create_token(
+        self, name: str, *, role: str = "viewer", team: str = "", expires_s: float | None = None
+    ) -> IssuedTokenView:
+        """Makes an access token, whose text is told this once; for administrators.
+
+        Args:
+            name: Whose it is.
+            role: ``viewer``, ``operator`` or ``admin``.
+            team: Whose jobs it may act on.
+            expires_s: Seconds until it expires; ``None`` = never.
+        """
+        return self._do(calls.create_token(name, role, team, expires_s))
+
+    def revoke_token(self, token_id: str) -> TokenView:
+        """Takes an access token back; for administrators."""
+        return self._do(calls.revoke_token(token_id))
+
+    def teams(self) -> list[TeamView]:
+        """The teams that have a quota or a share of their own; for administrators."""
+        return self._do(calls.teams())
+
+    def put_team(self, team: TeamView) -> TeamView:
+        """Sets what a team may use; for administrators."""
+        return self._do(calls.put_team(team))
 
     def ready(self) -> dict[str, str]:
         """Component -> ``ok``.

@@ -11,7 +11,20 @@ from urllib.parse import quote
 
 from autotune.client.wire import page_of, value_of, values_of
 from autotune.errors import UsageError
-from autotune.views import BestView, CurveView, EventView, JobView, Page, PlanView, SpaceView, TrialView
+from autotune.views import (
+    BestView,
+    CallerView,
+    CurveView,
+    EventView,
+    IssuedTokenView,
+    JobView,
+    Page,
+    PlanView,
+    SpaceView,
+    TeamView,
+    TokenView,
+    TrialView,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -62,19 +75,22 @@ def job(job: str) -> Call[JobView]:
     return _get(JobView, job_path(job))
 
 
-def trials(job: str, state: str | None, limit: int, cursor: str | None) -> Call[Page]:
+def trials(job: str, state: str | None, limit: int, cursor: str | None, stage: str | None = None) -> Call[Page]:
     """A page of a job's trials."""
-    return _page(TrialView, f"{job_path(job)}/trials", {"state": state, "limit": limit, "cursor": cursor})
+    query = {"state": state, "limit": limit, "cursor": cursor, "stage": stage}
+    return _page(TrialView, f"{job_path(job)}/trials", query)
 
 
-def trial(job: str, number: int) -> Call[TrialView]:
+def trial(job: str, number: int, stage: str | None = None) -> Call[TrialView]:
     """One trial."""
-    return _get(TrialView, f"{job_path(job)}/trials/{number}")
+    return _get(TrialView, f"{job_path(job)}/trials/{number}", {"stage": stage})
 
 
-def curves(job: str, metrics: Sequence[str], trials: Sequence[int] | None, max_points: int) -> Call[list[CurveView]]:
+def curves(
+    job: str, metrics: Sequence[str], trials: Sequence[int] | None, max_points: int, stage: str | None = None
+) -> Call[list[CurveView]]:
     """Metrics over steps."""
-    query = {"metric": list(metrics), "trial": trials, "max_points": max_points}
+    query = {"metric": list(metrics), "trial": trials, "max_points": max_points, "stage": stage}
     return _list(CurveView, f"{job_path(job)}/curves", query)
 
 
@@ -88,9 +104,9 @@ def events(job: str, after: int, limit: int) -> Call[list[EventView]]:
     return _list(EventView, f"{job_path(job)}/events", {"after": after, "limit": limit})
 
 
-def logs(job: str, trial: int | None, tail: int) -> Call[str]:
+def logs(job: str, trial: int | None, tail: int, stage: str | None = None) -> Call[str]:
     """The end of a log."""
-    return _text(f"{job_path(job)}/logs", {"trial": trial, "tail": tail})
+    return _text(f"{job_path(job)}/logs", {"trial": trial, "tail": tail, "stage": stage})
 
 
 def report(job: str) -> Call[str]:
@@ -129,13 +145,51 @@ def spaces() -> Call[list[SpaceView]]:
     return _list(SpaceView, "/v1/spaces", {})
 
 
+def me() -> Call[CallerView]:
+    """Who the service takes us to be."""
+    return _get(CallerView, "/v1/me")
+
+
+def tokens() -> Call[list[TokenView]]:
+    """All tokens."""
+    return _list(TokenView, "/v1/tokens", {})
+
+
+def create_token(name: str, role: str, team: str, expires_s: float | None) -> Call[IssuedTokenView]:
+    """A new token."""
+    return Call(
+        method="POST",
+        path="/v1/tokens",
+        read=lambda answer: value_of(IssuedTokenView, answer),
+        **_json({"name": name, "role": role, "team": team, "expires_s": expires_s}),
+    )
+
+
+def revoke_token(token_id: str) -> Call[TokenView]:
+    """A token that opens nothing any more."""
+    path = f"/v1/tokens/{quote(token_id or '-', safe='')}"
+    return Call(method="DELETE", path=path, read=lambda answer: value_of(TokenView, answer))
+
+
+def teams() -> Call[list[TeamView]]:
+    """The teams with a quota or a share of their own."""
+    return _list(TeamView, "/v1/teams", {})
+
+
+def put_team(team: TeamView) -> Call[TeamView]:
+    """What a team may use."""
+    body = {"parallel_gpus": team.parallel_gpus, "gpu_hours_a_month": team.gpu_hours_a_month, "share": team.share}
+    path = f"/v1/teams/{quote(team.name or '-', safe='')}"
+    return Call(method="PUT", path=path, read=lambda answer: value_of(TeamView, answer), **_json(body))
+
+
 def ready() -> Call[dict[str, str]]:
     """The state of the service's components."""
     return Call(method="GET", path="/readyz", read=lambda answer: dict(answer.json()["components"]))
 
 
-def _get(kind: type[_T], path: str) -> Call[_T]:
-    return Call(method="GET", path=path, read=lambda answer: value_of(kind, answer))
+def _get(kind: type[_T], path: str, query: Mapping[str, Any] | None = None) -> Call[_T]:
+    return Call(method="GET", path=path, query=query or {}, read=lambda answer: value_of(kind, answer))
 
 
 def _list(kind: type[_T], path: str, query: Mapping[str, Any]) -> Call[list[_T]]:

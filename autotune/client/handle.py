@@ -46,13 +46,13 @@ class JobHandle:
         """The job's record from the event ``after`` on, as it is written, until the job has ended."""
         return self._client.stream_events(self.id, after=after)
 
-    def trials(self, *, state: str | None = None) -> list[TrialView]:
-        """Every trial, by number."""
-        return list(self._client.all_trials(self.id, state=state))
+    def trials(self, *, state: str | None = None, stage: str | None = None) -> list[TrialView]:
+        """Every trial, by number; of the stage that the job is at, or of the named one."""
+        return list(self._client.all_trials(self.id, state=state, stage=stage))
 
-    def curves(self, *metrics: str, trials: Sequence[int] | None = None) -> list[CurveView]:
+    def curves(self, *metrics: str, trials: Sequence[int] | None = None, stage: str | None = None) -> list[CurveView]:
         """Curves of these metrics; none named = all."""
-        return self._client.curves(self.id, metrics=metrics, trials=trials)
+        return self._client.curves(self.id, metrics=metrics, trials=trials, stage=stage)
 
     def best(self) -> BestView:
         """The best configuration with its evidence."""

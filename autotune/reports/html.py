@@ -11,12 +11,14 @@ import yaml
 
 from autotune.reports.facts import (
     KL,
+    STAGE_HEADERS,
     Material,
     differences,
     duration,
     number,
     savings,
     seed_of,
+    stage_rows,
     text_of,
     verdict,
     versions,
@@ -58,6 +60,7 @@ def render_html(material: Material) -> str:
         f"<p>{escape(material.job.description)}</p>" if material.job.description else "",
         f"<p class=verdict>{escape(verdict(material))}</p>",
         _facts(material),
+        _stages(material),
         _best(material),
         "<h2>Curves</h2>",
         _holder("curves", figures["curves"], "No trial has reported a step yet."),
@@ -113,13 +116,29 @@ def _facts(material: Material) -> str:
             ("state", job.state),
             ("error", f"{job.error.kind}: {job.error.message} {job.error.hint}" if job.error else ""),
             ("objective", f"{job.objective.direction} {job.objective.metric}"),
-            ("constraints", "; ".join(map(str, material.document.get("constraints") or ()))),
+            ("constraints", "; ".join(map(str, material.rules.get("constraints") or ()))),
             ("trials", f"{counts} (budget {job.budget_trials}, {job.parallel} at a time, {job.steps} steps each)"),
             ("started", _moment(job.started_at)),
             ("took", duration(ran)),
             ("cost", f"{duration(job.cost_s)} of trials, {job.cost_gpu_hours:.2f} GPU-hours"),
             ("MLflow run", job.mlflow_run or ""),
         ]
+    )
+
+
+def _stages(material: Material) -> str:
+    """What each stage has come to; nothing for a job without stages."""
+    job = material.job
+    if not job.stages:
+        return ""
+    head = "".join(f"<th>{escape(name)}</th>" for name in STAGE_HEADERS)
+    rows = "".join(
+        f"<tr{' class=best' if row[0] == job.stage else ''}>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
+        for row in stage_rows(job)
+    )
+    return (
+        f"<h2>Stages</h2><div class=scroll><table><tr>{head}</tr>{rows}</table></div>"
+        f"<p class=note>What follows is stage {escape(job.stage)}.</p>"
     )
 
 
@@ -204,9 +223,7 @@ def _reproduce(material: Material) -> str:
     made = ", ".join(f"{name} {found}" for name, found in versions().items())
     return (
         f"<h2>How to reproduce it</h2><pre>{escape(chr(10).join(again))}</pre>"
-        + _definitions(
-            [("seed", str(seed_of(material.document))), ("versions", made), ("files", material.job.directory)]
-        )
+        + _definitions([("seed", str(seed_of(material.rules))), ("versions", made), ("files", material.job.directory)])
         + f"<details><summary>The space file, as it was resolved</summary><pre>{escape(document)}</pre></details>"
     )
 

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 from autotune.reports.facts import (
     KL,
+    STAGE_HEADERS,
     Material,
     differences,
     duration,
     number,
     savings,
     seed_of,
+    stage_rows,
     verdict,
     versions,
     why,
@@ -25,6 +27,9 @@ def render_markdown(material: Material) -> str:
     """Builds the file."""
     job = material.job
     lines = [f"# {_text(job.id)}", "", _text(verdict(material)), ""]
+    if job.stages:
+        lines += ["## Stages", "", *_table(STAGE_HEADERS, stage_rows(job)), ""]
+        lines += [f"What follows is stage {_text(job.stage)}.", ""]
     if material.best is not None:
         rows = [[f"`{row.path}`", row.best, row.default] for row in differences(material.best)]
         finding = [material.best.finding, ""] if material.best.finding else []
@@ -53,7 +58,7 @@ def render_markdown(material: Material) -> str:
         "",
         "## How to reproduce it",
         "",
-        f"Space file: `{_code(job.directory)}/space.yaml`, seed {seed_of(material.document)}.",
+        f"Space file: `{_code(job.directory)}/space.yaml`, seed {seed_of(material.rules)}.",
     ]
     if material.best is not None:
         lines += ["", "```bash", _code(material.best.command), "```"]

@@ -20,20 +20,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.backends import get_backend
 from autotune.errors import AutotuneError, LeaseLostError
 from autotune.search.book import Book
 from autotune.search.coordinator import Closing, Coordinator
+from autotune.search.stages import Handover, hand_over, judge_stage
 from autotune.search.types import Trial
+from autotune.service.checking import TrialCheck
 from autotune.service.observers import observers_for
-from autotune.service.publishing import PublishingBook
+from autotune.service.publishing import Observer, PublishingBook
 from autotune.service.reporting import report_job
 from autotune.service.service import Service, open_service
 from autotune.service.spaces import ResolvedSpace, resolve_document
+from autotune.service.staging import as_it_runs, directory_of, failure_hint, handed_over, is_over
+from autotune.service.steering import Steering
 from autotune.settings import load_settings
-from autotune.states import JobState, TrialState
+from autotune.spec.types import OnFail
+from autotune.states import JOB_ENDS, JobState, TrialState
 from autotune.store import SqlBook
-from autotune.store.values import Job, JobError, Lease
+from autotune.store.values import Job, JobError, Lease, Study
 
 logger = logging.getLogger("autotune.driver")
 
@@ -68,6 +72,8 @@ class JobDriver:
         self._ended = threading.Event()
         self._book: PublishingBook | None = None
         self._best: Callable[[], Trial | None] = lambda: None
+        self._steering: Steering | None = None
+        self._clock_from = 0.0  # when the wall-clock budget began
 
     def interrupt(self, *_: object) -> None:
         """Asks the driver to end: trials write a checkpoint and wait for the next driver. Safe in a signal handler."""
@@ -97,7 +103,7 @@ class JobDriver:
         self._close(end.state)
         self._end(end)
         logger.info("job %s is %s %s", job.id, end.state, end.reason or (end.error.message if end.error else ""))
-        if end.state is not JobState.QUEUED:
+        if end.state in JOB_ENDS:
             report_job(self._service, job.id)
         if unexpected is not None:
             raise unexpected
@@ -116,53 +122,94 @@ class JobDriver:
         return job, by_hand
 
     def _search(self, job: Job, *, by_hand: bool) -> JobEnd:
-        """Runs the job's trials."""
+        """Runs the job's searches, one after the other where it has stages."""
         resolved = resolve_document(job.document, job.file)
         with self._service.store.read() as work:
-            study = work.jobs.studies(job.id)[0]
-        self._book = PublishingBook(
-            SqlBook(self._service.store, study.id, self._lease),
-            observers_for(self._service, job, resolved, study.name),
-        )
-        coordinator = self._coordinator(job, resolved, self._book, by_hand=by_hand)
+            studies = work.jobs.studies(job.id)
+        given, end = Handover(), JobEnd(state=JobState.COMPLETED)
+        for place, (part, study) in enumerate(zip(resolved.parts, studies, strict=True)):
+            if is_over(study, part.stage) and place + 1 < len(studies):
+                given = handed_over(resolved.parts, studies, place + 1, lambda one: self._open(one).load())
+                continue
+            self._close(JobState.COMPLETED)
+            end, handover = self._run_study(job, part, study, given, by_hand=by_hand)
+            if handover is None:
+                return end
+            given = handover
+        return end
+
+    def _run_study(
+        self, job: Job, part: ResolvedSpace, study: Study, given: Handover, *, by_hand: bool
+    ) -> tuple[JobEnd, Handover | None]:
+        """Runs one search; what the next one gets, ``None`` where the job ends here."""
+        with self._service.store.begin() as work:
+            study = work.jobs.begin_study(study, self._service.clock.now(), self._lease)
+        part = as_it_runs(part, given)
+        book = PublishingBook(self._open(study), self._observers(job, part, study))
+        self._book = book
+        coordinator = self._coordinator(job, part, study, book, by_hand=by_hand)
         self._best = coordinator.best
-        self._run_trials(coordinator, resolved)
-        return _verdict(coordinator)
+        self._run_trials(coordinator, part, study)
+        end, stage = _verdict(coordinator), part.stage
+        over = coordinator.closing not in (Closing.INTERRUPTED, Closing.CANCELLED) and not coordinator.held
+        if stage is None or not over:
+            return end, None
+        verdict = judge_stage(stage, coordinator.trials.values(), coordinator.curves, given.curve)
+        words = verdict.words(stage.name)
+        with self._service.store.begin() as work:
+            work.jobs.end_study(study, self._service.clock.now(), verdict.document(), words, self._lease)
+        if coordinator.closing is Closing.STOPPED:
+            return end, None
+        if not verdict.passed and stage.on_fail is OnFail.FAIL:
+            hint = failure_hint(stage, verdict, _commonest(list(coordinator.trials.values())))
+            return _failed("stage_failed", f"{words}.", hint.replace("JOB", job.id)), None
+        trials, curves = coordinator.trials.values(), coordinator.curves
+        return end, hand_over(stage, verdict.winner, trials, curves, given)
+
+    def _observers(self, job: Job, part: ResolvedSpace, study: Study) -> dict[str, Callable[[], Observer]]:
+        return observers_for(self._service, job, part, study.name)
+
+    def _open(self, study: Study) -> SqlBook:
+        return SqlBook(self._service.store, study.id, self._lease, stage=study.stage)
 
     def _close(self, state: JobState) -> None:
         """Lets the observers finish, whatever happened."""
-        if self._book is not None and not self._book.close(self._best(), state, OBSERVERS_S):
+        book, self._book = self._book, None
+        if book is not None and not book.close(self._best(), state, OBSERVERS_S):
             logger.warning("the observers need more than %.0f s; they catch up at the next start", OBSERVERS_S)
 
-    def _coordinator(self, job: Job, resolved: ResolvedSpace, book: Book, *, by_hand: bool) -> Coordinator:
+    def _coordinator(
+        self, job: Job, resolved: ResolvedSpace, study: Study, book: Book, *, by_hand: bool
+    ) -> Coordinator:
         space, now = resolved.space, self._service.clock.now()
-        deadline = None
-        if space.budget.wall_clock_s is not None:
-            deadline = (now if by_hand or job.started_at is None else job.started_at) + space.budget.wall_clock_s
-        backend = get_backend(space.trainer.backend)
+        self._steering = Steering(self._service.store, self._lease, self._service.clock, job)
+        began = study.started_at if study.title else job.started_at
+        self._clock_from = now if by_hand or began is None else began
+        deadline = None if space.budget.wall_clock_s is None else self._clock_from + space.budget.wall_clock_s
         coordinator = Coordinator(
             space,
             resolved.base,
             book,
-            fence=f"{job.id}:{self._lease.token}",
+            fence=f"{study.stage}:{self._lease.token}",
             total_steps=resolved.steps,
             deadline=deadline,
-            check=lambda config: backend.check(config),
+            check=TrialCheck(space, self._settings),
             seed_path=resolved.seed_path,
         )
         coordinator.recover(now)
         if by_hand:
             coordinator.reopen(now)
+        self._poll(coordinator)
         return coordinator
 
-    def _run_trials(self, coordinator: Coordinator, resolved: ResolvedSpace) -> None:
+    def _run_trials(self, coordinator: Coordinator, resolved: ResolvedSpace, study: Study) -> None:
         from autotune.execution.ray_tune import run_on_ray
 
         space = resolved.space
         run_on_ray(
             coordinator,
             backend=space.trainer.backend,
-            job_dir=self._settings.job_dir(self._lease.job),
+            job_dir=directory_of(self._settings.job_dir(self._lease.job), study),
             resources=space.resources,
             parallel=space.budget.parallel,
             steps=resolved.steps,
@@ -173,15 +220,13 @@ class JobDriver:
         )
 
     def _poll(self, coordinator: Coordinator) -> None:
-        """Looks whether the job should end."""
+        """Looks what is wanted of the job."""
         if self._interrupted:
             coordinator.close(Closing.INTERRUPTED)
         if self._lease_lost is not None:
             raise self._lease_lost
-        with self._service.store.read() as work:
-            requested = work.jobs.get(self._lease.job).requested
-        if requested == "cancel":
-            coordinator.close(Closing.CANCELLED)
+        if self._steering is not None:
+            self._steering.look(coordinator, self._clock_from)
 
     def _keep_lease(self) -> None:
         """Renews the lease on a thread of its own: Ray may take longer to start than a lease lasts."""
@@ -199,7 +244,13 @@ class JobDriver:
         self._ended.set()
         now = self._service.clock.now()
         with self._service.store.begin() as work:
-            work.jobs.set_state(self._lease.job, end.state, now, reason=end.reason, error=end.error, lease=self._lease)
+            state = end.state
+            if state is JobState.PAUSED:
+                # Somebody may have resumed it since the search came to rest; then the next driver goes on.
+                paused = work.jobs.get(self._lease.job).state is JobState.PAUSED
+                state = JobState.PAUSED if paused else JobState.QUEUED
+            if state is not JobState.PAUSED:
+                work.jobs.set_state(self._lease.job, state, now, reason=end.reason, error=end.error, lease=self._lease)
             work.jobs.release(self._lease)
 
 
@@ -211,6 +262,8 @@ def _verdict(coordinator: Coordinator) -> JobEnd:
             return JobEnd(state=JobState.QUEUED, reason="interrupted; its trials continue from their checkpoints")
         case Closing.CANCELLED:
             return JobEnd(state=JobState.CANCELLED, reason="cancelled by a person")
+        case None if coordinator.held:
+            return JobEnd(state=JobState.PAUSED, reason="nothing runs any more")
     if any(trial.state is TrialState.COMPLETED for trial in trials):
         return JobEnd(state=JobState.COMPLETED)
     counts = Counter(trial.state.value for trial in trials)

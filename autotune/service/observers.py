@@ -19,7 +19,7 @@ def observers_for(service: Service, job: Job, resolved: ResolvedSpace, study: st
         service: Where the databases are.
         job: The job.
         resolved: Its space.
-        study: Name of the Optuna study.
+        study: Name of the Optuna study, and of the parent run in MLflow.
     """
     settings, space = service.settings, resolved.space
 
@@ -41,7 +41,7 @@ def observers_for(service: Service, job: Job, resolved: ResolvedSpace, study: st
         tracker = MlflowTracker(
             settings.tracking_uri,
             EXPERIMENT,
-            job.id,
+            study,
             objective=space.objective,
             artifacts=settings.root / "mlflow-artifacts",
             tags={

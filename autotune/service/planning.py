@@ -2,26 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from autotune.preflight.trial.ports import KEY as PORT
 from autotune.search.types import Trial
+from autotune.service.checking import TrialCheck
 from autotune.service.spaces import ResolvedSpace
+from autotune.settings import Settings
 from autotune.spec.domains import describe_domain
+from autotune.spec.stages import words
 from autotune.spec.types import PrunerSpec
+from autotune.spec.values import FlatConfig
 from autotune.states import TrialState
-from autotune.views import ObjectiveView, ParameterView, PlanView
+from autotune.views import ObjectiveView, ParameterView, PlanView, StagePlanView
 
 PROPOSALS = 4
 """Configurations that a plan shows."""
 
 
-def plan_view(resolved: ResolvedSpace) -> PlanView:
+def plan_view(resolved: ResolvedSpace, settings: Settings) -> PlanView:
     """The plan of a space that was checked.
+
+    Args:
+        resolved: The space.
+        settings: Where its trials would run.
 
     Raises:
         InvalidSpaceError: If no configuration meets its ``require`` conditions.
     """
+    if not resolved.stages:
+        return _plan(resolved, settings)
+    plans = [_plan(part, settings) for part in resolved.stages]
+    stages = [
+        StagePlanView(
+            name=stage.name,
+            criteria=[criterion.text for criterion in stage.criteria],
+            carry=words(stage) if place + 1 < len(plans) else "",
+            on_fail=stage.on_fail.value,
+            plan=plan,
+        )
+        for place, (stage, plan) in enumerate(zip(resolved.space.stages, plans, strict=True))
+    ]
+    limits = [plan.wall_clock_s for plan in plans]
+    return replace(
+        plans[-1],
+        name=resolved.space.name,
+        trials=sum(plan.trials for plan in plans),
+        max_steps=sum(plan.max_steps for plan in plans),
+        wall_clock_s=None if None in limits else sum(limit for limit in limits if limit is not None),
+        warnings=[f"Stage {stage.name}: {warning}" for stage in stages for warning in stage.plan.warnings],
+        stages=stages,
+    )
+
+
+def _plan(resolved: ResolvedSpace, settings: Settings) -> PlanView:
+    """The plan of one search."""
     space, budget = resolved.space, resolved.space.budget
+    check = TrialCheck(space, settings)
+    proposals = first_proposals(resolved, min(PROPOSALS, budget.trials))
     return PlanView(
         name=space.name,
         description=space.description,
@@ -49,9 +89,27 @@ def plan_view(resolved: ResolvedSpace) -> PlanView:
         wall_clock_s=budget.wall_clock_s,
         cpus_per_trial=space.resources.cpus,
         gpus_per_trial=space.resources.gpus,
-        proposals=first_proposals(resolved, min(PROPOSALS, budget.trials)),
-        warnings=_warnings(resolved),
+        proposals=proposals,
+        warnings=[*_warnings(resolved), *_refusals(resolved, check, proposals)],
+        memory=check.memory(resolved.base),
     )
+
+
+def _refusals(resolved: ResolvedSpace, check: TrialCheck, proposals: Sequence[FlatConfig]) -> list[str]:
+    """What keeps the default and the first configurations from running, each thing once."""
+    found: dict[str, str] = {}
+    configs = {"the default configuration": resolved.base}
+    configs |= {f"configuration {place}": {**resolved.base, **values} for place, values in enumerate(proposals)}
+    for name, config in configs.items():
+        for problem in check(config):
+            found.setdefault(str(problem), f"{name[:1].upper()}{name[1:]} would not be launched: {problem}")
+    port = resolved.base.get(PORT)
+    if port is not None and resolved.space.budget.parallel > 1:
+        found["port"] = (
+            f"All trials would wait on the same port, {PORT} = {port}, and {resolved.space.budget.parallel} run at a "
+            "time: set it to null, then each takes a free one."
+        )
+    return list(found.values())
 
 
 def first_proposals(resolved: ResolvedSpace, count: int) -> list[dict[str, Any]]:

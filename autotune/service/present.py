@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from autotune.backends import get_backend
@@ -13,52 +14,132 @@ from autotune.search.finalists import finalists_of, finding
 from autotune.search.ranking import best_of
 from autotune.search.types import Trial
 from autotune.service.spaces import ResolvedSpace
+from autotune.service.staging import directory_of, shown, winner_of
 from autotune.spec.types import Direction, Objective
 from autotune.spec.values import JsonValue
 from autotune.states import TrialState
-from autotune.store.values import EventRecord, Job, Totals, TrialRecord
-from autotune.views import BestView, ErrorView, EventView, FinalistView, JobView, ObjectiveView, ReasonView, TrialView
+from autotune.store.values import EventRecord, Job, Study, Totals, TrialRecord
+from autotune.views import (
+    BestView,
+    CheckView,
+    ErrorView,
+    EventView,
+    FinalistView,
+    JobView,
+    ObjectiveView,
+    ReasonView,
+    StageView,
+    TrialView,
+)
+
+
+def stage_document(document: Mapping[str, Any], place: int) -> Mapping[str, Any]:
+    """One stage of a job's document with what it shares with the others; the document itself without stages."""
+    stages = document.get("stages")
+    return {**document, **stages[place]} if isinstance(stages, list) else document
 
 
 def objective_of(document: Mapping[str, Any]) -> Objective:
-    """The objective as a job's document has it."""
+    """The objective as the document of a job without stages, or of one stage, has it."""
     written = document["objective"]
     return Objective(metric=written["metric"], direction=Direction(written.get("direction", "maximize")))
 
 
-def job_view(job: Job, totals: Totals, trials: Sequence[Trial]) -> JobView:
-    """A job as people see it."""
-    document: Mapping[str, Any] = job.document
+def job_view(
+    job: Job, totals: Mapping[int, Totals], studies: Sequence[Study], trials: Mapping[int, Sequence[Trial]]
+) -> JobView:
+    """A job as people see it.
+
+    Args:
+        job: The job.
+        totals: Place of a stage -> its sums.
+        studies: The stages' studies.
+        trials: Place of a stage -> its trials, at least those of the stage that the job is at.
+    """
+    whole: Mapping[str, Any] = job.document
+    present = shown(studies)
+    document = stage_document(whole, present.stage)
     objective = objective_of(document)
-    best = best_of(trials, objective.direction)
-    default = next((trial for trial in trials if trial.source == "default"), None)
-    budget = document["budget"]
-    gpus = float(document.get("resources", {}).get("gpus", 0))
+    best = _best(present, objective, trials.get(present.stage, ()))
+    default = next((trial for trial in trials.get(present.stage, ()) if trial.source == "default"), None)
+    parts = [stage_document(whole, study.stage) for study in studies]
+    cost = {place: one.cost_s for place, one in totals.items()}
     return JobView(
         id=job.id,
         name=job.name,
-        description=str(document.get("description", "")),
+        description=str(whole.get("description", "")),
+        owner=job.owner,
+        team=job.team,
+        priority=job.priority,
         state=job.state.value,
         created_at=job.created_at,
         started_at=job.started_at,
         ended_at=job.ended_at,
         objective=ObjectiveView(metric=objective.metric, direction=objective.direction.value),
-        trials={state.value: totals.states.get(state.value, 0) for state in TrialState},
-        budget_trials=int(budget["trials"]),
-        parallel=int(budget.get("parallel", 1)),
-        steps=int(budget["steps"]),
+        trials={state.value: sum(one.states.get(state.value, 0) for one in totals.values()) for state in TrialState},
+        budget_trials=sum(int(part["budget"]["trials"]) for part in parts),
+        parallel=int(document["budget"].get("parallel", 1)),
+        steps=int(document["budget"]["steps"]),
         best_trial=best.number if best else None,
         best_value=best.value if best else None,
         default_value=default.value if default else None,
-        cost_s=totals.cost_s,
-        cost_gpu_hours=totals.cost_s * gpus / 3600,
+        cost_s=sum(cost.values()),
+        cost_gpu_hours=sum(cost.get(study.stage, 0.0) * _gpus(part) for study, part in zip(studies, parts, strict=True))
+        / 3600,
         error=None if job.error is None else ErrorView(**asdict(job.error)),
         directory=job.directory,
         mlflow_run=job.mlflow_run,
+        stage=present.title,
+        stages=[
+            _stage_view(job, study, part, totals.get(study.stage, Totals()), trials.get(study.stage, ()))
+            for study, part in zip(studies, parts, strict=True)
+            if study.title
+        ],
     )
 
 
-def trial_view(record: TrialRecord, directory: str) -> TrialView:
+def _stage_view(
+    job: Job, study: Study, document: Mapping[str, Any], totals: Totals, trials: Sequence[Trial]
+) -> StageView:
+    objective = objective_of(document)
+    best = _best(study, objective, trials)
+    written = document.get("pass") or []
+    verdict: Mapping[str, Any] = study.verdict or {}
+    return StageView(
+        name=study.title,
+        state=_stage_state(job, study),
+        objective=ObjectiveView(metric=objective.metric, direction=objective.direction.value),
+        trials={state.value: totals.states.get(state.value, 0) for state in TrialState},
+        budget_trials=int(document["budget"]["trials"]),
+        steps=int(document["budget"]["steps"]),
+        criteria=[written] if isinstance(written, str) else [str(text) for text in written],
+        checks=[CheckView(**check) for check in verdict.get("checks", [])],
+        best_trial=best.number if best else None,
+        best_value=best.value if best else None,
+        cost_s=totals.cost_s,
+        started_at=study.started_at,
+        ended_at=study.ended_at,
+    )
+
+
+def _stage_state(job: Job, study: Study) -> str:
+    if study.verdict is not None:
+        return "passed" if study.verdict.get("passed") else "failed"
+    return job.state.value if study.started_at is not None else "queued"
+
+
+def _best(study: Study, objective: Objective, trials: Sequence[Trial]) -> Trial | None:
+    """A stage's winner, or the best trial so far."""
+    winner = winner_of(study)
+    named = next((trial for trial in trials if trial.number == winner), None)
+    return named or best_of(trials, objective)
+
+
+def _gpus(document: Mapping[str, Any]) -> float:
+    return float(document.get("resources", {}).get("gpus", 0))
+
+
+def trial_view(record: TrialRecord, job: Job, study: Study) -> TrialView:
     """A trial as people see it."""
     trial = record.trial
     error = None
@@ -84,15 +165,22 @@ def trial_view(record: TrialRecord, directory: str) -> TrialView:
         created_at=trial.created_at,
         started_at=trial.started_at,
         ended_at=trial.ended_at,
-        directory=f"{directory}/trials/{trial.number:04d}" if directory else "",
+        directory=f"{directory_of(Path(job.directory), study)}/trials/{trial.number:04d}" if job.directory else "",
+        stage=study.title,
     )
 
 
-def event_view(record: EventRecord) -> EventView:
-    """An event as people see it."""
+def event_view(record: EventRecord, stages: Sequence[str] = ()) -> EventView:
+    """An event as people see it; ``stages`` are the names of the job's stages."""
     event = record.event
     return EventView(
-        id=record.id, at=event.at, kind=event.kind, text=event.text, trial=event.trial, data=dict(event.data)
+        id=record.id,
+        at=event.at,
+        kind=event.kind,
+        text=event.text,
+        trial=event.trial,
+        data=dict(event.data),
+        stage=stages[record.stage] if record.stage < len(stages) else "",
     )
 
 
@@ -110,7 +198,7 @@ def best_view(
     if default is not None and default.value is not None and best.value is not None:
         sign = 1 if objective.direction is Direction.MAXIMIZE else -1
         improvement = sign * (best.value - default.value)
-    finalists = finalists_of(trials, objective.direction)
+    finalists = finalists_of(trials, objective)
     overrides = hydra_overrides(resolved, best.params)
     command = get_backend(space.trainer.backend).command_line(space.trainer, {**resolved.base, **best.params})
     return BestView(
@@ -130,7 +218,7 @@ def best_view(
 def hydra_overrides(resolved: ResolvedSpace, params: Mapping[str, JsonValue]) -> list[str]:
     """Everything in which a trial differs from the Hydra configuration, as ``key=value``."""
     fixed = resolved.space.trainer.overrides
-    values: dict[str, JsonValue] = {**fixed, resolved.steps_path: resolved.steps, **params}
+    values: dict[str, JsonValue] = {**fixed, resolved.steps_path: resolved.steps, **resolved.carried, **params}
     return [f"{path}={_written(value)}" for path, value in values.items()]
 
 

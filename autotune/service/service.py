@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TypeVar
 
+from autotune.access import LOCAL, Caller, Role
 from autotune.clock import Clock, SystemClock
 from autotune.errors import AutotuneError, ConflictError, NotFoundError, UsageError
+from autotune.search.book import History
 from autotune.search.ranking import best_of
-from autotune.search.types import Trial
-from autotune.service.owner import is_dead
+from autotune.service import verbs
+from autotune.service.doorkeeper import Doorkeeper
 from autotune.service.planning import plan_view
 from autotune.service.present import best_view, event_view, job_view, trial_view
 from autotune.service.spaces import resolve_document, resolve_space
+from autotune.service.staging import as_it_runs, handed_over, named, shown, winner_of
 from autotune.settings import Settings
 from autotune.spec.catalogue import shipped_spaces
-from autotune.states import JOB_ENDS, JobState, TrialState
+from autotune.spec.values import JsonValue
+from autotune.states import JobState, TrialState
 from autotune.store import NewJob, Store
 from autotune.store.database import UnitOfWork
 from autotune.store.values import Job
@@ -38,6 +43,14 @@ class Service:
         self.settings = settings
         self.store = store
         self.clock = clock or SystemClock()
+        self.caller = LOCAL
+        self.access = Doorkeeper(store, self.clock)
+
+    def as_caller(self, caller: Caller) -> Service:
+        """The same service, asked by somebody: what that person may not do is refused."""
+        asked = copy(self)
+        asked.caller = caller
+        return asked
 
     # -- before anything runs --------------------------------------------------------------------------------------
 
@@ -47,7 +60,7 @@ class Service:
         Raises:
             InvalidSpaceError: With every problem of the space.
         """
-        return plan_view(resolve_space(source, file))
+        return plan_view(resolve_space(source, file), self.settings)
 
     def submit(self, source: str, file: str, idempotency_key: str | None = None) -> tuple[JobView, bool]:
         """Stores a job and says whether it is new.
@@ -56,6 +69,7 @@ class Service:
             InvalidSpaceError: With every problem of the space.
             ConflictError: If a job of this name is at work already, or the key was used for another space.
         """
+        self.caller.require(Role.OPERATOR, "submitting a job")
         resolved = resolve_space(source, file)
         new = NewJob(
             name=resolved.space.name,
@@ -63,6 +77,9 @@ class Service:
             source=source,
             file=file,
             space_hash=resolved.digest,
+            stages=[stage.name for stage in resolved.space.stages],
+            owner=self.caller.name,
+            team=self.caller.team,
             idempotency_key=idempotency_key,
             body_hash=resolved.digest if idempotency_key else None,
         )
@@ -71,7 +88,7 @@ class Service:
             active = work.jobs.active_with_name(new.name)
             job = work.jobs.add(new, now)
             created = not job.directory
-            if created and active is not None and self._at_work(active):
+            if created and active is not None and verbs.at_work(active, self.clock):
                 raise ConflictError(
                     f"job {active.id!r} of the same name is {active.state} already.",
                     hint=f"Go on with it: autotune launch --resume {active.id}. End it: autotune cancel {active.id}. "
@@ -114,46 +131,63 @@ class Service:
         with self.store.read() as work:
             return self._job_view(work, work.jobs.get(job_id))
 
-    def trials(self, job_id: str, state: str | None = None, limit: int = 500, cursor: str | None = None) -> Page:
-        """Trials of a job by number, as a page of ``TrialView``.
+    def trials(
+        self,
+        job_id: str,
+        state: str | None = None,
+        limit: int = 500,
+        cursor: str | None = None,
+        stage: str | None = None,
+    ) -> Page:
+        """Trials of a job by number, as a page of ``TrialView``; of the stage that it is at, or of the named one.
 
         Raises:
-            NotFoundError: If there is no such job.
+            NotFoundError: If there is no such job or stage.
             UsageError: If the state or the cursor is unknown.
         """
         wanted = _state(TrialState, state) if state else None
         after = _number(cursor) if cursor else -1
         with self.store.read() as work:
             job = work.jobs.get(job_id)
+            study = named(work.jobs.studies(job_id), job_id, stage)
             records = [
                 record
-                for record in work.trials.list(job_id)
+                for record in work.trials.list(job_id, study.stage)
                 if record.trial.number > after and wanted in (None, record.trial.state)
             ]
-        views = [trial_view(record, job.directory) for record in records[:limit]]
+        views = [trial_view(record, job, study) for record in records[:limit]]
         return Page(items=views, next=str(views[-1].number) if len(records) > limit else None)
 
-    def trial(self, job_id: str, number: int) -> TrialView:
-        """One trial.
+    def trial(self, job_id: str, number: int, stage: str | None = None) -> TrialView:
+        """One trial of the stage that the job is at, or of the named one.
 
         Raises:
-            NotFoundError: If there is no such job or trial.
+            NotFoundError: If there is no such job, stage or trial.
         """
         with self.store.read() as work:
             job = work.jobs.get(job_id)
-            return trial_view(work.trials.get(job_id, number), job.directory)
+            study = named(work.jobs.studies(job_id), job_id, stage)
+            return trial_view(work.trials.get(job_id, number, study.stage), job, study)
 
     def curves(
-        self, job_id: str, metrics: Sequence[str] = (), trials: Sequence[int] | None = None, max_points: int = 500
+        self,
+        job_id: str,
+        metrics: Sequence[str] = (),
+        trials: Sequence[int] | None = None,
+        max_points: int = 500,
+        stage: str | None = None,
     ) -> list[CurveView]:
         """Curves of the named metrics (none named = all), thinned to ``max_points`` steps a trial.
 
         Raises:
-            NotFoundError: If there is no such job.
+            NotFoundError: If there is no such job or stage.
         """
         with self.store.read() as work:
             work.jobs.get(job_id)
-            found = work.trials.curves(job_id, metrics=metrics, numbers=trials or (), max_points=max_points)
+            study = named(work.jobs.studies(job_id), job_id, stage)
+            found = work.trials.curves(
+                job_id, metrics=metrics, numbers=trials or (), max_points=max_points, stage=study.stage
+            )
         return [
             CurveView(
                 trial=curve.trial,
@@ -164,31 +198,41 @@ class Service:
         ]
 
     def best(self, job_id: str) -> BestView:
-        """The best feasible completed trial.
+        """The best feasible completed trial; with stages the winner of the one that the job is at.
 
         Raises:
             NotFoundError: If there is no such job, or no trial has completed within the constraints.
         """
         with self.store.read() as work:
             job = work.jobs.get(job_id)
-            records = {record.trial.number: record for record in work.trials.list(job_id)}
-        resolved = resolve_document(job.document, job.file)
-        best = best_of([record.trial for record in records.values()], resolved.space.objective.direction)
+            studies = work.jobs.studies(job_id)
+            study = shown(studies)
+            every = [work.trials.list(job_id, earlier.stage) for earlier in studies[: study.stage + 1]]
+        parts = resolve_document(job.document, job.file).parts
+        given = handed_over(
+            parts, studies, study.stage, lambda one: History(trials=[r.trial for r in every[one.stage]])
+        )
+        resolved = as_it_runs(parts[study.stage], given)
+        records = {record.trial.number: record for record in every[study.stage]}
+        winner = winner_of(study)
+        trials = [record.trial for record in records.values()]
+        best = records[winner].trial if winner in records else best_of(trials, resolved.space.objective)
         if best is None:
-            completed = [r.trial for r in records.values() if r.trial.state is TrialState.COMPLETED]
+            completed = [trial for trial in trials if trial.state is TrialState.COMPLETED]
             why = "none completed yet" if not completed else "each completed one breaks a constraint"
+            where = f" in stage {study.title!r}" if study.title else ""
             raise NotFoundError(
-                f"job {job_id!r} has no best trial: {why}.", hint=f"See its trials with: autotune show {job_id}"
+                f"job {job_id!r} has no best trial{where}: {why}.", hint=f"See its trials with: autotune show {job_id}"
             )
         default = next((record for record in records.values() if record.trial.source == "default"), None)
-        view = trial_view(records[best.number], job.directory)
+        view = trial_view(records[best.number], job, study)
         return best_view(
             job,
             resolved,
             view,
-            None if default is None else trial_view(default, job.directory),
+            None if default is None else trial_view(default, job, study),
             _last_checkpoint(Path(view.directory), best.reason.numbers.get("best_step") if best.reason else None),
-            [record.trial for record in records.values()],
+            trials,
         )
 
     def events(self, job_id: str, after: int = 0, limit: int = 1000) -> list[EventView]:
@@ -199,9 +243,10 @@ class Service:
         """
         with self.store.read() as work:
             work.jobs.get(job_id)
-            return [event_view(record) for record in work.trials.events(job_id, after=after, limit=limit)]
+            stages = [study.title for study in work.jobs.studies(job_id)]
+            return [event_view(record, stages) for record in work.trials.events(job_id, after=after, limit=limit)]
 
-    def logs(self, job_id: str, trial: int | None = None, tail: int = 200) -> str:
+    def logs(self, job_id: str, trial: int | None = None, tail: int = 200, stage: str | None = None) -> str:
         """The last ``tail`` lines of the driver's log, or of a trial's newest attempt.
 
         Raises:
@@ -210,7 +255,7 @@ class Service:
         if trial is None:
             path = self.settings.job_dir(self.job(job_id).id) / "driver.log"
         else:
-            directory = Path(self.trial(job_id, trial).directory)
+            directory = Path(self.trial(job_id, trial, stage).directory)
             attempts = sorted(directory.glob("attempt_*.log"), key=lambda path: int(path.stem.rpartition("_")[2]))
             path = attempts[-1] if attempts else directory / "attempt_1.log"
         if not path.is_file():
@@ -237,6 +282,39 @@ class Service:
 
     # -- acting ----------------------------------------------------------------------------------------------------
 
+    def pause(self, job_id: str) -> JobView:
+        """Starts no new trials; the running ones go on.
+
+        Raises:
+            ConflictError: If the job has ended or is about to.
+            NotFoundError: If there is no such job.
+        """
+        with self.store.begin() as work:
+            self._may_act(work, job_id, "pausing a job")
+            return self._job_view(work, verbs.pause(work, job_id, self.clock))
+
+    def resume(self, job_id: str) -> JobView:
+        """Goes on with a paused job, or queues one again that was interrupted, failed or cancelled.
+
+        Raises:
+            ConflictError: If the job is complete or at work.
+            NotFoundError: If there is no such job.
+        """
+        with self.store.begin() as work:
+            self._may_act(work, job_id, "resuming a job")
+            return self._job_view(work, verbs.resume(work, job_id, self.clock))
+
+    def stop(self, job_id: str) -> JobView:
+        """Starts no new trials, lets the running ones finish, and completes the job with what there is.
+
+        Raises:
+            ConflictError: If the job has ended.
+            NotFoundError: If there is no such job.
+        """
+        with self.store.begin() as work:
+            self._may_act(work, job_id, "stopping a job")
+            return self._job_view(work, verbs.stop(work, job_id, self.clock))
+
     def cancel(self, job_id: str) -> JobView:
         """Ends the job's running trials after a checkpoint and starts no more.
 
@@ -244,51 +322,48 @@ class Service:
             ConflictError: If the job has ended.
             NotFoundError: If there is no such job.
         """
-        now = self.clock.now()
         with self.store.begin() as work:
-            job = work.jobs.get(job_id)
-            if job.state in JOB_ENDS:
-                raise ConflictError(
-                    f"job {job_id!r} is {job.state} already; there is nothing to cancel.",
-                    hint=f"See its result with: autotune show {job_id}",
-                )
-            if self._at_work(job) and job.lease_owner is not None:
-                work.jobs.request(job_id, "cancel", now)
-            else:
-                work.jobs.set_state(job_id, JobState.CANCELLED, now, reason="cancelled by a person")
-            return self._job_view(work, work.jobs.get(job_id))
+            self._may_act(work, job_id, "cancelling a job")
+            return self._job_view(work, verbs.cancel(work, job_id, self.clock))
 
-    def resume(self, job_id: str) -> JobView:
-        """Queues a job again that was interrupted, failed or cancelled.
+    def edit(self, job_id: str, budget: Mapping[str, JsonValue] | None = None, priority: int | None = None) -> JobView:
+        """Changes what a job may spend, or its place in the queue.
 
         Raises:
-            ConflictError: If the job is complete or at work.
+            ConflictError: If a budget would be lower than what was used, or the job has ended.
+            InvalidSpaceError: If a value is not allowed.
+            NotFoundError: If there is no such job.
+            UsageError: If nothing would change, or a part of the budget cannot be changed.
+        """
+        with self.store.begin() as work:
+            self._may_act(work, job_id, "changing a job")
+            return self._job_view(work, verbs.edit(work, job_id, budget, priority, self.clock))
+
+    def enqueue(self, job_id: str, params: Mapping[str, JsonValue]) -> EventView:
+        """Lets a job try a configuration next.
+
+        Raises:
+            ConflictError: If the job starts no new trials any more, or its budget of trials is used up.
+            InvalidSpaceError: If the configuration does not lie in the space.
             NotFoundError: If there is no such job.
         """
         with self.store.begin() as work:
-            job = work.jobs.get(job_id)
-            if job.state is JobState.COMPLETED:
-                raise ConflictError(
-                    f"job {job_id!r} is completed; there is nothing left to do.",
-                    hint=f"See its result with: autotune best {job_id}",
-                )
-            if job.state is not JobState.QUEUED:
-                if self._at_work(job) and job.state not in JOB_ENDS:
-                    raise ConflictError(
-                        f"job {job_id!r} is {job.state} and has a driver that lives.",
-                        hint=f"Look at it with: autotune show {job_id}",
-                    )
-                self._release(work, job, reason="resumed by a person")
-            return self._job_view(work, work.jobs.get(job_id))
+            self._may_act(work, job_id, "enqueuing a trial")
+            return event_view(verbs.enqueue(work, job_id, params, self.clock))
 
     def requeue_abandoned(self) -> list[str]:
-        """Queues the running jobs whose driver is gone; returns their ids."""
-        now = self.clock.now()
+        """Queues the jobs whose driver is gone; returns their ids."""
         with self.store.begin() as work:
-            running = work.jobs.list(states=[JobState.RUNNING], limit=1000).items
-            lost = [job for job in running if not self._at_work(job)]
+            begun = [JobState.RUNNING, JobState.PAUSED, JobState.STOPPING]
+            held = work.jobs.list(states=begun, limit=1000).items
+            # A paused job that its driver gave back is at rest.
+            lost = [
+                job
+                for job in held
+                if not verbs.at_work(job, self.clock) and not (job.state is JobState.PAUSED and job.lease_owner is None)
+            ]
             for job in lost:
-                self._release(work, job, reason="its driver is gone", now=now)
+                verbs.release(work, job, self.clock, reason="its driver is gone")
         return [job.id for job in lost]
 
     # -- health ----------------------------------------------------------------------------------------------------
@@ -307,20 +382,18 @@ class Service:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _release(self, work: UnitOfWork, job: Job, *, reason: str, now: float | None = None) -> None:
-        if job.lease_owner is not None:
-            work.jobs.revoke(job.id, job.lease_owner)
-        work.jobs.set_state(job.id, JobState.QUEUED, self.clock.now() if now is None else now, reason=reason)
-
-    def _at_work(self, job: Job) -> bool:
-        """Whether somebody works on a job, or will without being asked again."""
-        if job.lease_owner is None:
-            return job.state is JobState.QUEUED and job.started_at is None
-        return (job.lease_expires or 0.0) > self.clock.now() and not is_dead(job.lease_owner)
+    def _may_act(self, work: UnitOfWork, job_id: str, what: str) -> None:
+        job = work.jobs.get(job_id)
+        self.caller.require_job(job.id, job.owner, job.team, what)
 
     def _job_view(self, work: UnitOfWork, job: Job) -> JobView:
-        trials: list[Trial] = [record.trial for record in work.trials.list(job.id)]
-        return job_view(job, work.trials.totals([job.id])[job.id], trials)
+        studies = work.jobs.studies(job.id)
+        trials = {
+            study.stage: [record.trial for record in work.trials.list(job.id, study.stage)]
+            for study in studies
+            if study.started_at is not None or study is studies[0]
+        }
+        return job_view(job, work.trials.totals_of_stages(job.id), studies, trials)
 
 
 def open_service(settings: Settings) -> Service:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from autotune.backends import get_backend
-from autotune.errors import InvalidConfigError, InvalidSpaceError
-from autotune.spec.check import check_space
+from autotune.errors import InvalidConfigError, InvalidSpaceError, Problem
+from autotune.spec.check import check_criteria, check_space
 from autotune.spec.loader import load_space
 from autotune.spec.places import placed
-from autotune.spec.types import Space
+from autotune.spec.types import Space, Stage
 from autotune.spec.values import FlatConfig, JsonValue
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResolvedSpace:
-    """A space that was checked against its backend.
+    """A space that was checked against its backend. With stages, all but they belong to the last one.
 
     Attributes:
         base: The complete configuration with the fixed overrides and the length of a trial, without searched values.
@@ -26,6 +27,9 @@ class ResolvedSpace:
         seed_path: The configuration's own path for the seed.
         document: The space as plain JSON with ``budget.steps`` filled in; it resolves to the same again.
         digest: Hash of the document.
+        carried: What earlier stages have fixed; it is part of ``base``.
+        stage: What this is as a stage of a job; ``None`` for the only search of a job without stages.
+        stages: The stages in order.
     """
 
     space: Space
@@ -35,6 +39,14 @@ class ResolvedSpace:
     seed_path: str
     document: dict[str, JsonValue]
     digest: str
+    carried: FlatConfig = field(default_factory=dict)
+    stage: Stage | None = None
+    stages: tuple[ResolvedSpace, ...] = ()
+
+    @property
+    def parts(self) -> tuple[ResolvedSpace, ...]:
+        """The searches in order: the stages, or this one alone."""
+        return self.stages or (self,)
 
 
 def resolve_space(source: str, file: str) -> ResolvedSpace:
@@ -44,6 +56,42 @@ def resolve_space(source: str, file: str) -> ResolvedSpace:
         InvalidSpaceError: With every problem, each with its place in the file.
     """
     space = load_space(source, file=file)
+    document = json.loads(json.dumps(dict(space.document)))
+    if not space.stages:
+        return _resolve(space, document, file)
+    stages: list[ResolvedSpace] = []
+    problems: list[Problem] = []
+    for index, stage in enumerate(space.stages):
+        try:
+            stages.append(_resolve_stage(stage, document, index, file))
+        except InvalidSpaceError as error:
+            problems += [_in_stage(problem, index, stage) for problem in error.problems] or [
+                Problem(message=f"stage {stage.name}: {error.message}", hint=error.hint, file=file)
+            ]
+    if problems:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise InvalidSpaceError(
+            f"{file} cannot be used: {count}.",
+            hint="Correct the file and try again with: autotune plan FILE",
+            problems=problems,
+        )
+    last = stages[-1]
+    return replace(
+        last, space=replace(space, budget=last.space.budget), stage=None, stages=tuple(stages), digest=_digest(document)
+    )
+
+
+def _resolve_stage(stage: Stage, document: dict[str, JsonValue], index: int, file: str) -> ResolvedSpace:
+    """A stage, with its steps filled into the job's document."""
+    written = document["stages"]
+    assert isinstance(written, list)
+    own = written[index]
+    assert isinstance(own, dict)
+    resolved = _resolve(stage.space, own, file, stage)
+    return replace(resolved, stage=replace(stage, space=resolved.space), document=document)
+
+
+def _resolve(space: Space, document: dict[str, JsonValue], file: str, stage: Stage | None = None) -> ResolvedSpace:
     try:
         description = get_backend(space.trainer.backend).describe(space.trainer)
     except InvalidConfigError as error:
@@ -53,9 +101,12 @@ def resolve_space(source: str, file: str) -> ResolvedSpace:
             problems=placed(space, error.problems),
         ) from error
     space = check_space(space, description.config, description.metrics, description.steps)
+    if stage is not None:
+        check_criteria(stage, description.metrics)
     steps = space.budget.steps or description.steps
-    document = json.loads(json.dumps(dict(space.document)))
-    document["budget"] = {**document["budget"], "steps": steps}
+    budget = document["budget"]
+    assert isinstance(budget, dict)
+    document["budget"] = {**budget, "steps": steps}
     return ResolvedSpace(
         space=replace(space, budget=replace(space.budget, steps=steps)),
         base={**description.config, description.steps_path: steps},
@@ -63,8 +114,18 @@ def resolve_space(source: str, file: str) -> ResolvedSpace:
         steps_path=description.steps_path,
         seed_path=description.seed_path,
         document=document,
-        digest=hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest(),
+        digest=_digest(document),
     )
+
+
+def _in_stage(problem: Problem, index: int, stage: Stage) -> Problem:
+    """A problem of a stage, under its path in the whole file."""
+    at_top = problem.path.startswith("trainer.") and not any(problem.path.endswith(path) for path in stage.fixed)
+    return problem if at_top else replace(problem, path=f"stages[{index}].{problem.path}")
+
+
+def _digest(document: Mapping[str, JsonValue]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def resolve_document(document: object, name: str) -> ResolvedSpace:

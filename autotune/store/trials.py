@@ -111,6 +111,23 @@ class TrialRepository:
             cost[row.job] += row.cost
         return {job: Totals(states=states[job], cost_s=cost[job]) for job in jobs}
 
+    def totals_of_stages(self, job: str) -> Mapping[int, Totals]:
+        """The same for one job, for each of its stages by its place; a stage without trials is left out."""
+        statement = (
+            select(
+                studies.c.stage, trials.c.state, func.count().label("trials"), func.sum(trials.c.cost_s).label("cost")
+            )
+            .join(trials, trials.c.study == studies.c.id)
+            .where(studies.c.job == job)
+            .group_by(studies.c.stage, trials.c.state)
+        )
+        states: dict[int, dict[str, int]] = defaultdict(dict)
+        cost: dict[int, float] = defaultdict(float)
+        for row in self._connection.execute(statement):
+            states[row.stage][row.state] = row.trials
+            cost[row.stage] += row.cost
+        return {stage: Totals(states=states[stage], cost_s=cost[stage]) for stage in states}
+
 
 def _of(job: str, stage: int) -> Select[*tuple[()]]:
     return select().select_from(trials).join(studies).where(studies.c.job == job, studies.c.stage == stage)

@@ -18,6 +18,7 @@ from tests.fakes import (
     make_failed,
     make_job,
     make_pruned,
+    make_stages,
     make_trial,
 )
 
@@ -239,3 +240,17 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(NotAllowedError, match="cannot be written"):
         report(tmp_path / "file" / "job")
+
+
+def test_the_stages_of_a_job_stand_before_what_the_present_one_has_found(tmp_path):
+    job = finished_job(stage="effect", stages=make_stages())
+    document = {**DOCUMENT, "stages": [{"name": "fast"}, {"name": "effect", "constraints": ["kl/actor_ref <= 0.5"]}]}
+    path = write_report(
+        job=job, trials=finished_trials(), curves=[], best=None, events=[], document=document, directory=tmp_path
+    )
+    page, text = Page(path.read_text()), path.with_suffix(".md").read_text()
+    for said in (page.text, text.replace("\\", "")):
+        assert "What follows is stage effect." in said
+        assert "perf/tokens_per_s >= 1.3 * default holds (default = 10, x = -)" in said
+        assert "eval/reward > 0" in said
+    assert "kl/actor_ref <= 0.5" in page.text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from autotune.views import PlanView
+    from autotune.views import MemoryView, PlanView
 
 
 def register(app: typer.Typer) -> None:
@@ -51,9 +51,28 @@ def spaces(
         table(["name", "description", "path"], [[space.name, space.description, space.path] for space in found])
 
 
+def memory_text(memory: MemoryView) -> str:
+    """The estimate in one line: peak, parts, and what there is."""
+    parts = ", ".join(f"{name} {size:.2f}" for name, size in list(memory.parts.items())[:5])
+    room = f"{memory.room_gib:.1f} GiB" if memory.room_gib is not None else "unknown"
+    return f"about {memory.peak_gib:.2f} GiB in the {memory.phase} ({parts}); {memory.room}: {room}"
+
+
 def _print_plan(plan: PlanView) -> None:
     from autotune.cli.output import data, duration, table, value_text
+    from autotune.cli.stages import stage_plan_facts
 
+    if plan.stages:
+        facts = [
+            ("space", f"{plan.name}: {plan.description}" if plan.description else plan.name),
+            ("trainer", f"{plan.backend}, configuration {plan.config}"),
+            *stage_plan_facts(plan.stages),
+            ("together", f"{plan.trials} trials, at most {plan.max_steps} training steps if none were pruned"),
+            ("each trial", f"{plan.cpus_per_trial:g} CPUs, {plan.gpus_per_trial:g} GPUs"),
+        ]
+        for name, fact in facts:
+            data(f"{name + ':' if name else '':13}{fact}")
+        return
     clock = f", within {duration(plan.wall_clock_s)}" if plan.wall_clock_s is not None else ""
     facts = [
         ("space", f"{plan.name}: {plan.description}" if plan.description else plan.name),
@@ -65,6 +84,7 @@ def _print_plan(plan: PlanView) -> None:
         ("budget", f"{plan.trials} trials of {plan.steps} steps, {plan.parallel} at a time{clock}"),
         ("at most", f"{plan.max_steps} training steps, if no trial were pruned"),
         ("each trial", f"{plan.cpus_per_trial:g} CPUs, {plan.gpus_per_trial:g} GPUs"),
+        *([] if plan.memory is None else [("memory", memory_text(plan.memory))]),
         *(("require", condition) for condition in plan.require),
     ]
     for name, fact in facts:
