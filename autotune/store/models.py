@@ -95,6 +95,7 @@ trials = Table(
     Column("last_step", Integer, nullable=False),
     Column("metrics", JSON, nullable=False),
     Column("value", Float),
+    Column("objectives", JSON(none_as_null=True)),
     Column("violations", JSON, nullable=False),
     Column("reason", JSON(none_as_null=True)),
     Column("error_kind", String(32)),

@@ -39,7 +39,8 @@ class _Mirrored:
     attrs: dict[str, JsonValue]
     values: dict[int, float]
     """Intermediate values that are there."""
-    value: float | None
+    outcome: tuple[float, ...] | None
+    """The objectives that it ended with."""
     ended: float | None
     pending: tuple[int, float] | None = None
     """The newest value, when it was thinned out; it is written after all if the trial ends here."""
@@ -53,7 +54,7 @@ class OptunaMirror:
     Args:
         url: The study database, as for ``Store``.
         study_name: ``Study.name``.
-        objective: Metric and direction of the study.
+        objective: Metric and direction of the study, or of several objectives each one's.
         parameters: The searched parameters by path.
         steps: Training steps of a full trial; decides how intermediate values are thinned.
         user_attrs: Attributes of the study (job, space, ...).
@@ -129,25 +130,28 @@ class OptunaMirror:
         self._storage.engine.dispose()
 
     def _open_study(self) -> int:
+        goals = self._objective.each
         study = optuna.create_study(
             storage=self._storage,
             study_name=self._name,
-            direction=StudyDirection[self._objective.direction.name],
+            directions=[StudyDirection[goal.direction.name] for goal in goals],
             load_if_exists=True,
         )
-        if study.direction.name != self._objective.direction.name:
+        present = [direction.name.lower() for direction in study.directions]
+        if present != [str(goal.direction) for goal in goals]:
             raise ConflictError(
-                f"the Optuna study {self._name!r} exists and would {study.direction.name.lower()}, "
-                f"the objective says {self._objective.direction}.",
+                f"the Optuna study {self._name!r} exists and would {' and '.join(present)}, "
+                f"the objective says {' and '.join(goal.direction for goal in goals)}.",
                 hint="Delete the study with: optuna delete-study, or use another database.",
             )
-        if study.metric_names != [self._objective.metric]:
+        names = [goal.metric for goal in goals]
+        if study.metric_names != names:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # "experimental" since 3.2; the dashboard reads it
-                study.set_metric_names([self._objective.metric])
-        present = study.user_attrs
+                study.set_metric_names(names)
+        noted = study.user_attrs
         for key, value in self._user_attrs.items():
-            if present.get(key) != value:
+            if noted.get(key) != value:
                 study.set_user_attr(key, value)
         return self._storage.get_study_id_from_name(self._name)
 
@@ -192,11 +196,13 @@ class OptunaMirror:
             params=frozenset(template.params),
             attrs=dict(template.user_attrs),
             values={},
-            value=None,
+            outcome=None,
             ended=None,
         )
 
     def _write_points(self, mirrored: _Mirrored, points: Sequence[Point]) -> None:
+        if self._objective.also:
+            return  # with several objectives Optuna has no intermediate values
         for point in points:
             if self._objective.metric not in point.metrics:
                 continue
@@ -230,20 +236,24 @@ class OptunaMirror:
         if violations:
             # The form of before Optuna 5, which is the one that Optuna Dashboard 0.21 shows.
             self._storage.set_trial_system_attr(mirrored.id, "constraints", list(violations.values()))
-        value = self._final_value(mirrored, trial, goal)
+        outcome = self._outcome(mirrored, trial, goal)
         # The state comes last: a mirrored trial that has ended is complete.
-        self._storage.set_trial_state_values(mirrored.id, goal, None if value is None else [value])
+        self._storage.set_trial_state_values(mirrored.id, goal, outcome)
         amend(self._storage, mirrored.id, started=trial.started_at, ended=trial.ended_at)
-        mirrored.state, mirrored.value, mirrored.ended, mirrored.done = goal, value, trial.ended_at, trial
+        mirrored.state, mirrored.outcome, mirrored.ended, mirrored.done = goal, outcome, trial.ended_at, trial
 
-    @staticmethod
-    def _final_value(mirrored: _Mirrored, trial: Trial, goal: OptunaState) -> float | None:
+    def _outcome(self, mirrored: _Mirrored, trial: Trial, goal: OptunaState) -> tuple[float, ...] | None:
+        """The objectives that a trial ends with in Optuna's study."""
         if goal is OptunaState.FAIL:
             return None
+        if self._objective.also:
+            found = [clean.number(trial.values.get(one.metric)) for one in self._objective.each]
+            known = tuple(value for value in found if value is not None)
+            return known if len(known) == len(found) else None
         value = clean.number(trial.value)
         if value is None and mirrored.values:  # as Optuna does for a pruned trial: its last value so far
             value = clean.number(mirrored.values[max(mirrored.values)])
-        return value
+        return None if value is None else (value,)
 
     def _is_complete(self, trial: Trial) -> bool:
         mirrored = self._mirrored.get(trial.number)
@@ -252,7 +262,7 @@ class OptunaMirror:
         goal = optuna_values.state(trial)
         return (
             mirrored.state is goal
-            and mirrored.value == self._final_value(mirrored, trial, goal)
+            and mirrored.outcome == self._outcome(mirrored, trial, goal)
             and mirrored.attrs == optuna_values.attributes(trial)
             and (trial.ended_at is None or abs((mirrored.ended or 0.0) - trial.ended_at) < 1.0)
         )
@@ -265,6 +275,6 @@ def _recall(frozen: FrozenTrial) -> _Mirrored:
         params=frozenset(frozen.params),
         attrs=dict(frozen.user_attrs),
         values=dict(frozen.intermediate_values),
-        value=frozen.value,
+        outcome=None if frozen.values is None else tuple(frozen.values),
         ended=None if frozen.datetime_complete is None else frozen.datetime_complete.timestamp(),
     )

@@ -29,6 +29,7 @@ def moving_values(trial: Trial, metrics: Mapping[str, float | None]) -> dict[str
         "last_step": trial.last_step,
         "metrics": metrics,
         "value": clean.number(trial.value),
+        "objectives": clean.numbers(trial.values) or None,
         "violations": clean.numbers(trial.violations),
         "reason": _reason_json(trial.reason),
         "error_kind": None if trial.error_kind is None else str(trial.error_kind),
@@ -55,6 +56,7 @@ def read_trial(row: Row[Any]) -> Trial:
         attempt=attempt,
         last_step=row.last_step,
         value=row.value,
+        values=row.objectives or {},
         # A violation that was not finite is stored as null: the constraint does not hold.
         violations={name: math.inf if value is None else value for name, value in row.violations.items()},
         reason=_read_reason(row.reason),

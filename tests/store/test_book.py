@@ -34,6 +34,7 @@ TRIALS = st.builds(
     last_step=st.integers(0, 10**6),
     value=st.none() | FINITE,
     violations=st.dictionaries(TEXTS, FINITE, max_size=3),
+    values=st.dictionaries(TEXTS, FINITE, max_size=3),
     reason=st.none() | REASONS,
     error_kind=st.none() | st.sampled_from(EndKind),
     error_message=TEXTS,

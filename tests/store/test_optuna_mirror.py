@@ -421,3 +421,39 @@ def test_any_walk_through_the_states_ends_where_the_truth_ends(make_mirror, stud
         mirror.on_save(trial(state=state, value=1.0 if state is TrialState.COMPLETED else None))
     last = trial(state=numbers[-1], value=1.0 if numbers[-1] is TrialState.COMPLETED else None)
     assert study().trials[0].state is optuna_values.state(last)
+
+
+LENGTH = Objective(metric="length", direction=Direction.MINIMIZE)
+TWO = Objective(metric="eval/reward", also=(LENGTH,))
+
+
+def test_several_objectives_are_read_back_as_optunas_front(make_mirror, study, trial) -> None:
+    mirror = make_mirror(objective=TWO)
+    for number, (reward, length) in enumerate([(0.9, 200.0), (0.5, 100.0), (0.4, 300.0)]):
+        mirror.on_save(trial(number), points(reward / 2, reward))
+        values = {"eval/reward": reward, "length": length}
+        mirror.on_save(trial(number, state=TrialState.COMPLETED, value=reward, values=values, ended_at=150.0))
+    stopped = Reason(pruner="asha", text="rank 3 of 3", numbers={"rank": 3})
+    mirror.on_save(trial(3), points(0.1, 0.2))
+    mirror.on_save(trial(3, state=TrialState.PRUNED, reason=stopped, ended_at=160.0))
+    found = study()
+    assert [direction.name for direction in found.directions] == ["MAXIMIZE", "MINIMIZE"]
+    assert found.metric_names == ["eval/reward", "length"]
+    assert [best.number for best in found.best_trials] == [0, 1]
+    assert [one.state for one in found.trials] == [OptunaState.COMPLETE] * 3 + [OptunaState.PRUNED]
+    assert [one.values for one in found.trials] == [[0.9, 200.0], [0.5, 100.0], [0.4, 300.0], None]
+
+
+def test_a_mirror_of_several_objectives_is_repaired_like_another(make_mirror, study, trial) -> None:
+    values = {"eval/reward": 0.9, "length": 200.0}
+    done = trial(state=TrialState.COMPLETED, value=0.9, values=values, ended_at=150.0)
+    for _ in range(2):
+        make_mirror(objective=TWO).reconcile(History(trials=[done], curves={0: points(0.1, 0.9)}))
+        (found,) = study().trials
+        assert found.values == [0.9, 200.0]
+
+
+def test_a_study_with_other_directions_is_refused(make_mirror) -> None:
+    make_mirror(objective=TWO)
+    with pytest.raises(ConflictError, match="exists and would maximize and minimize, the objective says maximize"):
+        make_mirror()
