@@ -140,6 +140,19 @@ def usable_memory() -> int | None:
     return free
 
 
+def total_memory() -> int | None:
+    """Bytes of the machine's memory, or the limit of the control group; ``None`` when the system does not say."""
+    try:
+        text = Path("/proc/meminfo").read_text()
+    except OSError:
+        return None
+    total = next((int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemTotal:")), None)
+    limit = _words(_CGROUP / "memory.max")
+    if total is not None and limit and limit[0] != "max":
+        total = min(total, int(limit[0]))
+    return total
+
+
 def _words(path: Path) -> list[str]:
     try:
         return path.read_text().split()

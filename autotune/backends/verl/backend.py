@@ -96,6 +96,11 @@ class VerlBackend:
         problems = _trial(verl, config, base).problems
         return tuple(dataclasses.replace(problem, path=problem.path or "backend.overrides") for problem in problems)
 
+    def tree(self, config: FlatConfig) -> FlatConfig:
+        """The whole configuration of verl as one trial gets it, flat; empty when verl is not there."""
+        verl = find(str(config.get("backend.python", "")))
+        return {} if isinstance(verl, Problem) else _trial(verl, config, _base(verl, config)).tree
+
     def prepare(self, config: FlatConfig, directory: Path) -> Command:
         """Writes ``config.yaml``, with the command line and what was repaired, and says how to start the adapter.
 
