@@ -98,12 +98,25 @@ def test_results_come_back_in_the_order_of_the_batch() -> None:
     assert back.tolist() == [[0, 1, 2], [3, 4, 0], [6, 7, 8], [9, 10, 0]]
 
 
-def test_rows_keep_their_order_and_padding_without_a_token_budget() -> None:
-    mask = attention([(1, 1), (2, 6), (4, 2)])
+def test_rows_of_like_length_go_together_and_lose_their_padding_without_a_token_budget() -> None:
+    mask = attention([(1, 1), (2, 6), (4, 2), (1, 2)])
     settings = dataclasses.replace(dynamic(10), use_dynamic_bsz=False, ppo_micro_batch_size_per_gpu=2)
-    micros = micro_batches([torch.tensor([2, 0, 1])], mask, RESPONSE, settings, rank(0, 1))
-    assert [micro.rows.tolist() for micro in micros] == [[2, 0], [1]]
-    assert [micro.sequences(mask, RESPONSE).shape for micro in micros] == [(2, 10), (1, 10)]
+    micros = micro_batches([torch.tensor([3, 0, 2, 1])], mask, RESPONSE, settings, rank(0, 1))
+    assert [micro.rows.tolist() for micro in micros] == [[1, 2], [3, 0]]
+    assert [micro.sequences(mask, RESPONSE).shape for micro in micros] == [(2, 10), (2, 3)]
+
+
+@given(SIZES, st.integers(PROMPT + RESPONSE, 60))
+@settings(max_examples=60, deadline=None)
+def test_without_padding_the_tokens_alone_count(sizes: list[tuple[int, int]], budget: int) -> None:
+    settings = dataclasses.replace(dynamic(budget), use_remove_padding=True)
+    mask = attention(sizes)
+    micros = micro_batches([torch.arange(len(sizes))], mask, RESPONSE, settings, rank(0, 1))
+    tokens = [int(mask[micro.rows].sum()) for micro in micros]
+    assert max(tokens) <= budget
+    assert sum(tokens) == int(mask.sum())
+    # Filled longest first, each part but the last is more than half full.
+    assert len(micros) <= 1 + 2 * sum(tokens) // budget
 
 
 @pytest.mark.parametrize("budget", [10, 11, 20])

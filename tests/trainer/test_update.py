@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,10 +30,13 @@ def start(quick: Quick, one_thread: None) -> Iterator[Callable[..., tuple[Run, E
     worlds = []
 
     def make(overrides: dict[str, object] | None = None) -> tuple[Run, Experience, Targets]:
-        config = build(quick(overrides))
+        config = build(quick({"trainer.use_remove_padding": True, **(overrides or {})}))
         context = open_world(config.system)
         run = build_run(config, context.__enter__())
         worlds.append(context)
+        # Built so that both are possible; usual is with padding.
+        config = dataclasses.replace(config, trainer=dataclasses.replace(config.trainer, use_remove_padding=False))
+        run = dataclasses.replace(run, config=config)
         sync_engine(run, 0)
         experience = measure(run, *sample(run, 1))
         # So small a model earns nothing by itself.
@@ -49,6 +53,7 @@ def gradients(run: Run, experience: Experience, targets: Targets, **settings: ob
     """The gradient of each network over the whole batch as one mini-batch, split as the trainer's settings say."""
     rows, length = torch.arange(len(experience.tokens)), experience.response_mask.shape[1]
     split = dataclasses.replace(run.config.trainer, **settings)
+    run = dataclasses.replace(run, config=dataclasses.replace(run.config, trainer=split))
     micros = micro_batches([rows], experience.attention_mask, length, split, run.world)
     found = {}
     for name, loss in {"actor": actor_loss, "critic": critic_loss}.items():
@@ -67,6 +72,9 @@ SPLITS = {
     "tokens, a sequence each": {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 9},
     "tokens, some sequences": {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 30},
     "tokens, all at once": {"use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 10_000},
+    "end to end, all at once": {"use_remove_padding": True, "ppo_micro_batch_size_per_gpu": 16},
+    "end to end, rows of 3": {"use_remove_padding": True, "ppo_micro_batch_size_per_gpu": 3},
+    "end to end, tokens": {"use_remove_padding": True, "use_dynamic_bsz": True, "ppo_max_token_len_per_gpu": 25},
 }
 TERMS: dict[str, dict[str, object]] = {
     "policy and value": {},
@@ -128,18 +136,19 @@ def test_each_term_adds_its_own_gradient(start: Callable, term: str) -> None:
     assert float((gradients(run, experience, targets)["actor"] - without).norm()) > 1e-3
 
 
-def test_measuring_by_tokens_gives_what_measuring_by_rows_gives(start: Callable) -> None:
+@pytest.mark.parametrize("split", ["tokens, some sequences", "end to end, rows of 3", "end to end, tokens"])
+def test_measuring_does_not_depend_on_the_split(start: Callable, split: str) -> None:
     run, _, _ = start({"rollout.n": 2})
-    update_of = dataclasses.replace(run.config.trainer, use_dynamic_bsz=True, ppo_max_token_len_per_gpu=30)
-    by_tokens = dataclasses.replace(run, config=dataclasses.replace(run.config, trainer=update_of))
+    settings = dataclasses.replace(run.config.trainer, **SPLITS[split])
+    other = dataclasses.replace(run, config=dataclasses.replace(run.config, trainer=settings))
     examples, response = sample(run, 1)
-    usual, dynamic = measure(run, examples, response), measure(by_tokens, examples, response)
+    usual, found = measure(run, examples, response), measure(other, examples, response)
     mask = usual.response_mask
     for name in ("old_logprobs", "ref_logprobs", "entropy"):
-        left, right = getattr(usual, name), getattr(dynamic, name)
+        left, right = getattr(usual, name), getattr(found, name)
         assert torch.allclose(left[mask], right[mask], atol=1e-5), name
-    assert torch.allclose(usual.values[:, :-1][mask], dynamic.values[:, :-1][mask], atol=1e-5)
-    assert torch.equal(usual.response_mask, dynamic.response_mask)
+    assert torch.allclose(usual.values[:, :-1][mask], found.values[:, :-1][mask], atol=1e-5)
+    assert torch.equal(usual.response_mask, found.response_mask)
 
 
 def test_the_actor_rests_while_the_critic_warms_up(start: Callable) -> None:
@@ -155,6 +164,32 @@ def test_the_actor_rests_while_the_critic_warms_up(start: Callable) -> None:
     assert "actor/loss" not in stats.values
     update(run, experience, targets, 3)
     assert moved("actor")
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_gradient_that_is_not_finite_leaves_that_networks_weights_and_moments_alone(
+    start: Callable, bad: float
+) -> None:
+    run, experience, targets = start({"trainer.mini_batch_size": 8})
+    update(run, experience, targets, 1)
+    before = {name: [whole(p).clone() for p in model.parameters()] for name, (model, _) in run.trained.items()}
+    moments = [state["exp_avg"].to_local().clone() for state in run.actor_optimizer.state.values()]
+    # The loss stays finite: only what flows back through one weight does not.
+    poisoned = next(run.actor.parameters()).register_post_accumulate_grad_hook(
+        lambda parameter: parameter.grad.to_local().fill_(bad)
+    )
+    stats = update(run, experience, targets, 2)
+    poisoned.remove()
+    assert stats.skipped == 1
+    assert all(math.isfinite(value) for value in stats.values["actor/loss"])
+    assert not math.isfinite(stats.values["actor/grad_norm"][0])
+    assert all(torch.equal(a, whole(b)) for a, b in zip(before["actor"], run.actor.parameters(), strict=True))
+    after = [state["exp_avg"].to_local() for state in run.actor_optimizer.state.values()]
+    assert all(torch.equal(a, b) for a, b in zip(moments, after, strict=True))
+    assert run.critic is not None
+    assert any(not torch.equal(a, whole(b)) for a, b in zip(before["critic"], run.critic.parameters(), strict=True))
+    assert all(parameter.grad is None for parameter in run.actor.parameters())
+    assert update(run, experience, targets, 3).skipped == 0
 
 
 def test_without_a_critic_none_is_built_and_none_is_reported(start: Callable) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -32,8 +34,13 @@ def actor_loss(run: Run, experience: Experience, targets: Targets, micro: MicroB
         micro.sequences(experience.attention_mask, length),
         micro.response,
         run.config.rollout.temperature,
-        entropy=algorithm.entropy_coeff != 0,
+        entropy=targets.measures or algorithm.entropy_coeff != 0,
+        remove_padding=run.config.trainer.use_remove_padding,
     )
+    if targets.measures:
+        old = logprobs.detach()
+        experience.old_logprobs[micro.rows, : micro.response] = old
+        experience.entropy[micro.rows, : micro.response] = cast(Tensor, entropy).detach()
     weights = None if targets.response_weights is None else targets.response_weights[micro.rows]
     importance = None if targets.importance is None else micro.responses(targets.importance)
     high = algorithm.clip_ratio if algorithm.clip_ratio_high is None else algorithm.clip_ratio_high
@@ -52,7 +59,7 @@ def actor_loss(run: Run, experience: Experience, targets: Targets, micro: MicroB
         sums["actor/dual_clip_fraction"] = dual_clipped
     if importance is not None:
         sums["actor/importance_mean"] = masked_sum(importance, mask)
-    if entropy is not None:
+    if entropy is not None and algorithm.entropy_coeff:
         loss = loss - algorithm.entropy_coeff * _weighted_sum(entropy, mask, weights)
     if algorithm.kl_loss_coef:
         ref = micro.responses(experience.ref_logprobs)
@@ -73,6 +80,7 @@ def critic_loss(run: Run, experience: Experience, targets: Targets, micro: Micro
         micro.sequences(experience.tokens, length),
         micro.sequences(experience.attention_mask, length),
         micro.response,
+        remove_padding=run.config.trainer.use_remove_padding,
     )
     loss, clipped = run.mathematics.value_loss(
         values[:, :-1],

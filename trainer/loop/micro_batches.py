@@ -41,8 +41,9 @@ def micro_batches(
 ) -> list[MicroBatch]:
     """This rank's micro-batches; every rank gets the same number of them, because each is a collective operation.
 
-    Without `use_dynamic_bsz` rows keep their order and all their padding. With it, rows of like length are put together
-    and cut to their longest prompt and response, and the fullest micro-batch is as small as their number allows.
+    Rows of like length go together and are cut to their longest prompt and response, so that little padding is left;
+    the order of a batch means nothing to its gradient. With `use_dynamic_bsz` the fullest micro-batch is as small as
+    their number allows.
 
     Args:
         shares: The rows of each rank, equally many; or this rank's alone, then the ranks agree on the number.
@@ -53,30 +54,32 @@ def micro_batches(
     """
     mine = shares[world.rank] if len(shares) > 1 else shares[0]
     prompt = attention_mask.shape[1] - length
-    if not settings.use_dynamic_bsz:
-        parts = mine.split(settings.ppo_micro_batch_size_per_gpu)
-        return [MicroBatch(rows=rows, prompt=prompt, response=length) for rows in parts]
-    budget = settings.ppo_max_token_len_per_gpu
     prompts = attention_mask[:, :prompt].sum(dim=1).tolist()
     responses = attention_mask[:, prompt:].sum(dim=1).clamp(min=1).tolist()  # an empty one still takes a place
     sizes = [[(prompts[row], responses[row]) for row in share.tolist()] for share in shares]
-    count = max(len(_packed(share, budget)) for share in sizes)
+    own = sizes[world.rank] if len(shares) > 1 else sizes[0]
+    if not settings.use_dynamic_bsz:
+        order, rows = _longest_first(own), settings.ppo_micro_batch_size_per_gpu
+        return [_micro_batch(mine, own, order[start : start + rows]) for start in range(0, len(order), rows)]
+    budget, padded = settings.ppo_max_token_len_per_gpu, not settings.use_remove_padding
+    count = max(len(_filled(share, budget, padded=padded)) for share in sizes)
     if len(shares) < world.size:
         count = int(world.gather(torch.tensor([count], device=world.device)).max())
-    own = sizes[world.rank] if len(shares) > 1 else sizes[0]
-    return [_micro_batch(mine, own, part) for part in balanced(own, count, budget)]
+    return [_micro_batch(mine, own, part) for part in balanced(own, count, budget, padded=padded)]
 
 
-def balanced(sizes: Sequence[tuple[int, int]], count: int, budget: int) -> list[list[int]]:
+def balanced(sizes: Sequence[tuple[int, int]], count: int, budget: int, *, padded: bool = True) -> list[list[int]]:
     """Split sequences into exactly `count` parts, the most expensive of which is as cheap as possible.
 
-    A part costs its number of rows times its longest prompt and longest response together: what is computed, padding
-    included. Among the splits of the sequences sorted by length the best is found by bisection over its cost.
+    A part costs what is computed: its number of rows times its longest prompt and longest response together, or without
+    padding the tokens alone. Among the splits of the sequences sorted by length the best is found by bisection over its
+    cost.
 
     Args:
         sizes: Length of prompt and response of each sequence (tokens).
         count: Parts wanted; at least as many as the budget needs, at most one per sequence.
         budget: Most that a part may cost (tokens).
+        padded: Whether padding is computed too.
 
     Returns:
         Places in `sizes`, each exactly once.
@@ -84,11 +87,11 @@ def balanced(sizes: Sequence[tuple[int, int]], count: int, budget: int) -> list[
     low, high = max(sum(size) for size in sizes), budget
     while low < high:
         middle = (low + high) // 2
-        if len(_packed(sizes, middle)) <= count:
+        if len(_filled(sizes, middle, padded=padded)) <= count:
             high = middle
         else:
             low = middle + 1
-    parts = _packed(sizes, low)
+    parts = _filled(sizes, low, padded=padded)
     while len(parts) < count:  # other ranks need more: halve the part with most rows
         largest = max(range(len(parts)), key=lambda place: len(parts[place]))
         half = len(parts[largest]) // 2
@@ -109,18 +112,25 @@ def restored(parts: Sequence[Tensor], micros: Sequence[MicroBatch], width: int) 
     return torch.cat(whole)[rows.argsort()]
 
 
-def _packed(sizes: Sequence[tuple[int, int]], limit: int) -> list[list[int]]:
+def _longest_first(sizes: Sequence[tuple[int, int]]) -> list[int]:
+    return sorted(range(len(sizes)), key=lambda place: (-sum(sizes[place]), place))
+
+
+def _filled(sizes: Sequence[tuple[int, int]], limit: int, *, padded: bool) -> list[list[int]]:
     """Fill parts up to a cost, longest sequences first."""
     parts: list[list[int]] = []
-    prompt = response = 0
-    for place in sorted(range(len(sizes)), key=lambda place: (-sum(sizes[place]), place)):
+    prompt = response = tokens = 0
+    for place in _longest_first(sizes):
         wider = max(prompt, sizes[place][0]), max(response, sizes[place][1])
-        if parts and (len(parts[-1]) + 1) * sum(wider) <= limit:
+        more = tokens + sum(sizes[place])
+        if parts and ((len(parts[-1]) + 1) * sum(wider) if padded else more) <= limit:
             parts[-1].append(place)
             prompt, response = wider
+            tokens = more
         else:
             parts.append([place])
             prompt, response = sizes[place]
+            tokens = sum(sizes[place])
     return parts
 
 

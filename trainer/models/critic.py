@@ -22,10 +22,12 @@ class Critic(torch.nn.Module):
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor) -> Tensor:
-        """The value of the state after each token, `[batch, time, 1]`."""
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None, position_ids: Tensor, **named: object
+    ) -> Tensor:
+        """The value of the state after each token, `[batch, time, 1]`; what else is named goes to the backbone."""
         hidden: Tensor = self.backbone(
-            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, use_cache=False
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, use_cache=False, **named
         ).last_hidden_state
         values: Tensor = self.head(hidden)
         return values.clone()  # FSDP wants no view: it hangs its backward hook on what is returned

@@ -12,6 +12,7 @@ from trainer.config import Config, ConfigError, ConfigProblem
 from trainer.data import HfTokenizer
 from trainer.models.critic import Critic
 from trainer.models.source import Source, actor_source, critic_source, read_shape
+from trainer.models.unpadded import allow_unpadded
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -56,6 +57,8 @@ def load_critic(config: Config, tokenizer: HfTokenizer, device: torch.device, ac
     """
     source = critic_source(config.model)
     model = copy.deepcopy(actor) if source is None else _load(source, config, tokenizer, device)
+    if source is not None and config.trainer.use_remove_padding:
+        allow_unpadded(model)
     return Critic(model.base_model, model.config.get_text_config().hidden_size).to(device)
 
 
