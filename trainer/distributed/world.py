@@ -25,7 +25,7 @@ class World:
         rank: 0 to `size` - 1; rank 0 alone writes files.
         size: Number of ranks.
         device: Where this rank's tensors live.
-        mesh: The ranks as FSDP sees them.
+        mesh: The ranks in one dimension.
     """
 
     rank: int
@@ -63,6 +63,11 @@ class World:
             dist.barrier()
 
 
+def ranks_per_machine() -> int:
+    """How many ranks torchrun started on this machine; 1 without it."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
 def rank_and_size() -> tuple[int, int]:
     """This process's rank and the number of ranks as torchrun announces them; (0, 1) without it."""
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
@@ -90,7 +95,8 @@ def open_world(config: SystemConfig) -> Iterator[World]:
         store = dist.HashStore()
         # Gloo binds a port of the kernel's choice even when alone; keep it off the network.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())
-    backend = "nccl" if device.type == "cuda" else "gloo"
+    # With cpu_offload gradients and their norms are exchanged from main memory, which NCCL cannot.
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     place = {} if store is None else {"store": store, "rank": rank, "world_size": size}
     dist.init_process_group(backend, timeout=timeout, **place)
     try:
