@@ -15,7 +15,7 @@ from autotune.errors import InvalidConfigError, Problem
 from autotune.spec.placeholders import written
 from autotune.spec.types import TrainerSpec
 from autotune.spec.values import FlatConfig, JsonValue
-from trainer.config import METRICS, ConfigError, ConfigProblem, build, compose, flatten
+from trainer.config import ConfigError, ConfigProblem, build, compose, flatten, metrics_of
 
 STEPS_PATH = "trainer.total_steps"
 SEED_PATH = "trainer.seed"
@@ -54,7 +54,7 @@ class NativeBackend:
         config = cast("dict[str, JsonValue]", flatten(dataclasses.asdict(built)))
         return Description(
             config=config,
-            metrics=METRICS,
+            metrics=metrics_of(built),
             steps=built.trainer.total_steps,
             steps_path=STEPS_PATH,
             seed_path=SEED_PATH,

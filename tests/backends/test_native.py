@@ -101,3 +101,14 @@ def test_a_prepared_trial_trains_and_keeps_the_process_contract(tmp_path):
     reported = {name for line in lines for name in line.get("metrics", {})}
     assert max(line["step"] for line in lines if "metrics" in line) == 2
     assert {"eval/reward", "reward/mean", "kl/actor_ref"} <= reported <= set(description.metrics)
+
+
+def test_components_of_the_reward_are_metrics_and_their_weights_parameters():
+    parts = {"short": {"function": "mine:short", "weight": 0.2}, "right": {"name": "exact_match"}}
+    overrides = {"reward.name": None, "reward.components": parts}
+    description = get_backend("native").describe(TrainerSpec(overrides=overrides))
+    assert {"reward/short", "eval/short", "reward/right", "eval/right", "reward/mean"} <= set(description.metrics)
+    assert description.config["reward.components.short.weight"] == 0.2
+    assert "reward/short" not in get_backend("native").describe(TrainerSpec()).metrics
+    own = {**overrides, "reward.eval_name": "prefix_match"}
+    assert "eval/short" not in get_backend("native").describe(TrainerSpec(overrides=own)).metrics

@@ -108,6 +108,57 @@ def hf_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return make
 
 
+@pytest.fixture(scope="session")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Write a small random BERT classifier in Hugging Face format whose tokens are characters."""
+    import torch
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
+    from transformers import BertConfig, BertForSequenceClassification, BertModel, PreTrainedTokenizerFast
+
+    def make(*, labels: int = 1, head: bool = True, own_code: bool = False, places: int = 64) -> Path:
+        directory = tmp_path_factory.mktemp("classifier")
+        words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *map(chr, range(32, 127))]
+        inner = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="[UNK]"))
+        inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+        inner.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+            special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
+        )
+        special = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+        names = ["input_ids", "token_type_ids", "attention_mask"]
+        tokenizer = PreTrainedTokenizerFast(
+            tokenizer_object=inner, model_input_names=names, model_max_length=places, **special
+        )
+        tokenizer.save_pretrained(directory)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(labels)
+            config = BertConfig(
+                vocab_size=len(words),
+                hidden_size=16,
+                num_hidden_layers=1,
+                num_attention_heads=2,
+                intermediate_size=32,
+                max_position_embeddings=places,
+                num_labels=labels,
+                initializer_range=0.5,
+            )
+            (BertForSequenceClassification if head else BertModel)(config).save_pretrained(directory)
+        if own_code:
+            (directory / "own.py").write_text(
+                "from transformers import BertConfig, BertForSequenceClassification\n"
+                "class OwnConfig(BertConfig):\n    model_type = 'own'\n"
+                "class OwnModel(BertForSequenceClassification):\n    config_class = OwnConfig\n"
+            )
+            code = {"AutoConfig": "own.OwnConfig", "AutoModelForSequenceClassification": "own.OwnModel"}
+            content = json.loads((directory / "config.json").read_text())
+            content |= {"model_type": "own", "architectures": ["OwnModel"], "auto_map": code}
+            (directory / "config.json").write_text(json.dumps(content))
+        return directory
+
+    return make
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a run in this process ended."""

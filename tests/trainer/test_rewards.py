@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.config import ConfigError, RewardConfig
+from trainer.config import ConfigError, RewardConfig, build, compose
 from trainer.data import Example
 from trainer.failures import DataError, NonFiniteError
 from trainer.rewards import REWARDS, Reward, exact_match, gsm8k, load_eval_reward, load_reward
@@ -51,8 +52,8 @@ def test_separators_and_words_around_do_not_matter(number: int, words: str) -> N
 
 
 def own_reward(function: str, timeout_s: float = 5.0, **evaluation: str) -> RewardConfig:
-    chosen = {"eval_name": None, "eval_function": None, **evaluation}
-    return RewardConfig(name=None, function=function, timeout_s=timeout_s, **chosen)
+    usual = build(compose()).reward
+    return dataclasses.replace(usual, name=None, function=function, timeout_s=timeout_s, **evaluation)
 
 
 def own(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeout_s: float = 5.0) -> Reward:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from trainer.config.build import build, known_keys
 from trainer.config.compose import JsonValue, compose, conf_dir, config_names, flatten
-from trainer.config.metrics import METRICS
+from trainer.config.metrics import METRICS, metrics_of
 from trainer.config.problems import ConfigError, ConfigProblem, nearest
 from trainer.config.rules import world_size_problems
 from trainer.config.schema import (
     AlgorithmConfig,
+    ComponentConfig,
     Config,
     DataConfig,
     DistributedConfig,
@@ -17,7 +18,9 @@ from trainer.config.schema import (
     LoggingConfig,
     ModelConfig,
     OptimConfig,
+    PreferenceConfig,
     RewardConfig,
+    RewardModelConfig,
     RolloutConfig,
     SystemConfig,
     TrainerConfig,
@@ -27,6 +30,7 @@ from trainer.config.schema import (
 __all__ = [
     "METRICS",
     "AlgorithmConfig",
+    "ComponentConfig",
     "Config",
     "ConfigError",
     "ConfigProblem",
@@ -38,7 +42,10 @@ __all__ = [
     "LoggingConfig",
     "ModelConfig",
     "OptimConfig",
+    "PreferenceConfig",
+    "ProfileConfig",
     "RewardConfig",
+    "RewardModelConfig",
     "RolloutConfig",
     "SystemConfig",
     "TrainerConfig",
@@ -49,6 +56,7 @@ __all__ = [
     "config_names",
     "flatten",
     "known_keys",
+    "metrics_of",
     "nearest",
     "world_size_problems",
 ]

@@ -88,11 +88,24 @@ def _build_group(group: type, value: object, prefix: str, problems: list[ConfigP
             problems.append(ConfigProblem(path=path, message="key is missing", hint="compose() writes every key"))
         elif isinstance(kind, type) and is_dataclass(kind):
             arguments[item.name] = _build_group(kind, value[item.name], f"{path}.", problems)
+        elif typing.get_origin(kind) is Mapping:
+            arguments[item.name] = _build_named(kind, value[item.name], path, problems)
         else:
             arguments[item.name] = _check(item, kind, value[item.name], path, problems)
     if len(arguments) < len(fields(group)) or _MISSING in arguments.values():
         return _MISSING
     return group(**arguments)
+
+
+def _build_named(kind: object, value: object, path: str, problems: list[ConfigProblem]) -> object:
+    """Groups under names of a person's choice, `Mapping[str, group]`."""
+    group = typing.cast(type, typing.get_args(kind)[1])
+    if not isinstance(value, Mapping):
+        hint = f"for example {{some_name: {{{fields(group)[0].name}: 1.0}}}}; {{}} for none"
+        problems.append(ConfigProblem(path=path, message=f"got {value!r}, must be names with a group each", hint=hint))
+        return _MISSING
+    built = {str(name): _build_group(group, inner, f"{path}.{name}.", problems) for name, inner in value.items()}
+    return _MISSING if _MISSING in built.values() else built
 
 
 def _check(item: Field[object], kind: object, value: object, path: str, problems: list[ConfigProblem]) -> object:

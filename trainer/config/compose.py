@@ -5,16 +5,19 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias, cast
 
 from trainer.config.build import problems_of
 from trainer.config.problems import ConfigError, ConfigProblem, nearest
+from trainer.config.schema import ComponentConfig
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
 _HYDRA_LOCK = threading.Lock()
+_NAMED = "reward.components"
 
 
 def conf_dir() -> Path:
@@ -111,6 +114,14 @@ def _hydra(config_name: str, groups: tuple[tuple[str, str], ...]) -> dict[str, J
 
 
 def _apply(config: dict[str, JsonValue], path: str, value: object) -> list[ConfigProblem]:
+    if path.startswith(f"{_NAMED}."):
+        component = path.removeprefix(f"{_NAMED}.").partition(".")[0]
+        components = cast("dict[str, dict[str, dict[str, JsonValue]]]", config)["reward"]["components"]
+        if value is None and path == f"{_NAMED}.{component}":
+            components.pop(component, None)
+            return []
+        # A name of a person's choice appears with its first key; the others are as if left out.
+        components.setdefault(component, {field.name: None for field in fields(ComponentConfig)} | {"weight": 1.0})
     if isinstance(value, Mapping):
         pairs = {f"{path}.{key}": item for key, item in value.items()}
         return [problem for deeper, item in pairs.items() for problem in _apply(config, deeper, item)]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from trainer.config.preference_metrics import preference_metrics
+from trainer.config.schema import Config
+
 METRICS: Mapping[str, str] = MappingProxyType(
     {
         "reward/mean": "mean reward of the sampled training responses, without the KL penalty (reward units)",
@@ -38,6 +41,17 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "perf/rollout_s": "duration of weight sync and sampling (seconds)",
         "perf/update_s": "duration of the updates (seconds)",
         "perf/peak_memory_gb": "largest memory of one rank so far: of the device, or resident on a CPU (GiB)",
-        "perf/mfu": "model FLOPs of the step against what a matrix product reaches on this device (0 to 1)",
+        "perf/mfu": "model FLOPs of the step against the GPU's data sheet, or a matrix product on this device (0 to 1)",
     }
 )
+
+
+def metrics_of(config: Config) -> Mapping[str, str]:
+    """Every metric that a run of this configuration can log: `METRICS`, and two for each component of its reward."""
+    own: dict[str, str] = {}
+    for name in config.reward.components:
+        own[f"reward/{name}"] = f"mean of the reward's component {name} on training responses, before its weight"
+        if config.reward.eval_name is None and config.reward.eval_function is None:
+            own[f"eval/{name}"] = f"mean of the reward's component {name} on held-out prompts, before its weight"
+    known = {**METRICS, **own}
+    return preference_metrics(config, known) if config.algorithm.learns_from_preferences else known

@@ -5,6 +5,7 @@ Values come from `conf/` (no defaults here, so that there is one source of truth
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ def limited(
 
 COMPARING_ESTIMATORS = ("grpo", "dr_grpo", "rloo", "reinforce_pp_baseline")
 ADV_ESTIMATORS = ("gae", "reinforce_pp", *COMPARING_ESTIMATORS)
+PREFERENCE_ALGORITHMS = ("dpo", "kto")
 REWARD_NAMES = ("prefix_match", "exact_match", "partial_to_nines", "gsm8k")
 
 
@@ -43,9 +45,22 @@ class KlCtrlConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AlgorithmConfig:
-    """What is optimised: advantages, clipping, penalties."""
+class PreferenceConfig:
+    """Learning from answers that are known to be better or worse; null for what the algorithm does not read."""
 
+    beta: float | None = limited(above=0.0, high=1000.0)
+    loss_type: str | None = limited(choices=("sigmoid", "ipo"))
+    label_smoothing: float | None = limited(low=0.0, high=0.5)
+    length_normalization: bool | None = field()
+    desirable_weight: float | None = limited(above=0.0, high=1000.0)
+    undesirable_weight: float | None = limited(above=0.0, high=1000.0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlgorithmConfig:
+    """What is optimised: advantages, clipping, penalties; or preferences."""
+
+    name: str = limited(choices=("ppo", *PREFERENCE_ALGORITHMS))
     adv_estimator: str = limited(choices=ADV_ESTIMATORS)
     gamma: float = limited(low=0.0, high=1.0)
     lam: float = limited(low=0.0, high=1.0)
@@ -64,11 +79,17 @@ class AlgorithmConfig:
     kl_loss_coef: float = limited(low=0.0, high=100.0)
     kl_loss_type: str = limited(choices=("k1", "k2", "k3"))  # k1 is known, to be refused with its reason
     kl_ctrl: KlCtrlConfig = field()
+    preference: PreferenceConfig = field()
 
     @property
     def needs_critic(self) -> bool:
         """Whether the advantages come from a value network; all other estimators do without."""
-        return self.adv_estimator == "gae"
+        return self.name == "ppo" and self.adv_estimator == "gae"
+
+    @property
+    def learns_from_preferences(self) -> bool:
+        """Whether it learns from given answers; otherwise from sampled and rewarded ones."""
+        return self.name in PREFERENCE_ALGORITHMS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,17 +125,23 @@ class ModelConfig:
 class RolloutConfig:
     """How responses are sampled."""
 
-    name: str = limited(choices=("hf", "vllm"))
+    name: str = limited(choices=("hf", "vllm", "sglang"))
     temperature: float = limited(above=0.0, high=100.0)
     n: int = limited(low=1, high=4096)
     max_batch_size: int = limited(low=1, high=1_048_576)
     dtype: str | None = limited(choices=("float32", "bfloat16"))
+    device: str | None = field()
+    tensor_model_parallel_size: int | None = limited(low=1, high=1024)
     gpu_memory_utilization: float | None = limited(above=0.0, high=1.0)
     max_num_batched_tokens: int | None = limited(low=1, high=16_777_216)
     enable_chunked_prefill: bool | None = field()
     enable_prefix_caching: bool | None = field()
     enforce_eager: bool | None = field()
+    enable_sleep_mode: bool | None = field()
     sync_tolerance: float | None = limited(above=0.0, high=100.0)
+    server_url: str | None = field()
+    server_timeout_s: float | None = limited(above=0.0, high=86_400)
+    sync_dir: str | None = field()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,7 +160,9 @@ class OptimConfig:
 class FsdpConfig:
     """How parameters are sharded over the ranks (FSDP2)."""
 
-    sharding_strategy: str = limited(choices=("FULL_SHARD", "SHARD_GRAD_OP"))
+    sharding_strategy: str = limited(choices=("FULL_SHARD", "SHARD_GRAD_OP", "HYBRID_SHARD", "NO_SHARD"))
+    shard_group_size: int | None = limited(low=1, high=65_536)
+    cpu_offload: bool = field()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,13 +179,41 @@ class TrainerConfig:
     ppo_micro_batch_size_per_gpu: int = limited(low=1, high=1_048_576)
     use_dynamic_bsz: bool = field()
     ppo_max_token_len_per_gpu: int = limited(low=1, high=1_073_741_824)
+    use_remove_padding: bool = field()
     grad_clip: float = limited(above=0.0)
     optim: OptimConfig = field()
     fsdp_config: FsdpConfig = field()
     save_freq: int = limited(low=0)
     max_checkpoints: int = limited(low=1)
+    save_best: str | None = field()
+    save_best_mode: str = limited(choices=("max", "min"))
     test_freq: int = limited(low=0)
     seed: int = limited(low=0, high=2**32 - 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RewardModelConfig:
+    """A reward model: a sequence classifier with its own tokenizer."""
+
+    path: str | None = field()
+    label: int | None = limited(low=0, high=100_000)
+    input: str = limited(choices=("joined", "pair", "response"))
+    batch_size: int = limited(low=1, high=65_536)
+    max_length: int | None = limited(low=1, high=1_000_000)
+    dtype: str = limited(choices=("float32", "bfloat16"))
+    device: str = limited(choices=("auto", "cpu", "cuda"))
+    trust_remote_code: bool = field()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ComponentConfig:
+    """One of several rewards whose weighted sum counts; exactly one of name, function and model is set."""
+
+    weight: float = limited(low=-1e6, high=1e6)
+    name: str | None = limited(choices=REWARD_NAMES)
+    function: str | None = field()
+    model: str | None = field()
+    label: int | None = limited(low=0, high=100_000)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,13 +225,22 @@ class RewardConfig:
     eval_name: str | None = limited(choices=REWARD_NAMES)
     eval_function: str | None = field()
     timeout_s: float = limited(above=0.0, high=86_400)
+    model: RewardModelConfig = field()
+    components: Mapping[str, ComponentConfig] = field()
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is a reward at all: what learns from given answers can do without."""
+        sources = (self.name, self.function, self.model.path)
+        return any(source is not None for source in sources) or bool(self.components)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataConfig:
-    """The prompts."""
+    """The prompts, and answers to learn from."""
 
     name: str = limited(choices=("digits", "arithmetic", "jsonl", "parquet"))
+    kind: str = limited(choices=("prompts", "pairs", "labels"))
     width: int | None = limited(low=1, high=9)
     train_file: str | None = field()
     eval_file: str | None = field()
@@ -182,6 +248,7 @@ class DataConfig:
     eval_size: int | None = limited(low=1, high=1_000_000)
     max_prompt_length: int = limited(low=1, high=1_000_000)
     max_response_length: int = limited(low=1, high=1_000_000)
+    overlong: str | None = limited(choices=("drop", "truncate"))
     shuffle: bool = field()
     seed: int = limited(low=0, high=2**32 - 1)
 
@@ -202,6 +269,15 @@ class LoggingConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ProfileConfig:
+    """Which steps torch.profiler records."""
+
+    steps: int = limited(low=0, high=1000)
+    first_step: int = limited(low=1)
+    rows: int = limited(low=1, high=1000)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SystemConfig:
     """The machine."""
 
@@ -210,6 +286,7 @@ class SystemConfig:
     determinism: bool = field()
     distributed: DistributedConfig = field()
     logging: LoggingConfig = field()
+    profile: ProfileConfig = field()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

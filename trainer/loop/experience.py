@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ class Experience:
         entropy: `[B, T]`, of the actor before the update (nats).
         values: `[B, T + 1]`, of the state before each token, and of the state after the last place; 0 without a critic.
         scores: `[B]`, rewards without the KL penalty.
+        components: `[B, C]`, the values of the reward's components before their weights; C is 0 without any.
         truncated: `[B]`, true where the length limit ended the response.
     """
 
@@ -36,11 +37,16 @@ class Experience:
     entropy: Tensor
     values: Tensor
     scores: Tensor
+    components: Tensor
     truncated: Tensor
 
     def gathered(self, world: World) -> Experience:
         """The experience of all ranks, in the order of the prompts."""
         return Experience(**{item.name: _gather(world, getattr(self, item.name)) for item in fields(self)})
+
+    def completed(self, world: World) -> Experience:
+        """The same after an update that measured the actor: every rank wrote its own rows, the others are 0 there."""
+        return replace(self, old_logprobs=world.sum(self.old_logprobs), entropy=world.sum(self.entropy))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +59,8 @@ class Targets:
         mask: `[B, T]`, the tokens that count: the response mask, without masked-out truncated responses.
         response_weights: `[B, 1]`, weight of each response's tokens in all losses; None for 1.
         importance: `[B, T]`, weight of each token in the policy loss (see `truncated_importance`); None for 1.
+        measures: The update's own forward pass is the first one with these weights, and writes `old_logprobs` and
+            `entropy` into the experience (see `update_measures`).
     """
 
     advantages: Tensor
@@ -60,6 +68,7 @@ class Targets:
     mask: Tensor
     response_weights: Tensor | None = None
     importance: Tensor | None = None
+    measures: bool = False
 
 
 def position_ids(attention_mask: Tensor) -> Tensor:
@@ -68,5 +77,7 @@ def position_ids(attention_mask: Tensor) -> Tensor:
 
 
 def _gather(world: World, values: Tensor) -> Tensor:
+    if not values.shape[-1]:  # nothing to exchange, and not every backend takes it
+        return values.new_zeros(len(values) * world.size, 0)
     # Booleans travel as bytes: not every backend reduces or gathers them.
     return world.gather(values.to(torch.uint8)).bool() if values.dtype == torch.bool else world.gather(values)

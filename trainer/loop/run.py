@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from trainer.algorithms import KlController, fitting_horizon, kl_controller
 from trainer.config import Config, ConfigError, world_size_problems
-from trainer.data import Example, PromptOrder, Tokenizer, load_prompts
-from trainer.distributed import Pair, World
+from trainer.data import Example, PromptOrder, Tokenizer, load_prompts, unpaired
+from trainer.distributed import Pair, World, sharding_mesh
 from trainer.loop.mathematics import Mathematics, ppo_mathematics
 from trainer.models import build_networks, load_tokenizer
-from trainer.rewards import REWARDS, Reward, load_eval_reward, load_reward
+from trainer.rewards import REWARDS, Scorer, load_eval_reward, load_reward
 from trainer.rollout import RolloutEngine, build_engine
 
 
@@ -26,8 +27,8 @@ class Run:
         tokenizer: Text to tokens and back.
         order: The training prompts by step.
         held_out: The evaluation's prompts.
-        reward: Scores a sampled response.
-        eval_reward: Scores a response of the evaluation.
+        reward: Scores a sampled response; None where only given answers are learnt from.
+        eval_reward: Scores a response of the evaluation; None when there is nothing to score with.
         actor: The policy, sharded.
         critic: The value network, sharded; None when the advantages need none.
         reference: The frozen policy, sharded.
@@ -42,8 +43,8 @@ class Run:
     tokenizer: Tokenizer
     order: PromptOrder
     held_out: tuple[Example, ...]
-    reward: Reward
-    eval_reward: Reward
+    reward: Scorer | None
+    eval_reward: Scorer | None
     actor: torch.nn.Module
     critic: torch.nn.Module | None
     reference: torch.nn.Module
@@ -86,23 +87,25 @@ def build_run(config: Config, world: World, mathematics: Mathematics | None = No
     problems = world_size_problems(config, world.size)
     if problems:
         raise ConfigError(problems)
-    reward = load_reward(config.reward, REWARDS)
+    mesh = sharding_mesh(world, config.trainer.fsdp_config)
+    # What learns from given answers needs no reward; with one, its evaluation samples answers and scores them.
+    reward = load_reward(config.reward, REWARDS) if config.reward.is_given else None
     eval_reward = load_eval_reward(config.reward, REWARDS, reward)
     tokenizer = load_tokenizer(config)
     prompts = load_prompts(config, tokenizer, announce=world.is_main)
-    networks = build_networks(config, prompts.train, tokenizer, world.device).sharded(world.mesh, config)
+    networks = build_networks(config, prompts.train, tokenizer, world.device).sharded(mesh, config)
     optim = config.trainer.optim
     return Run(
         config=config,
         world=world,
         tokenizer=tokenizer,
         order=PromptOrder(
-            examples=prompts.train,
+            examples=_units(config, prompts.train),
             batch_size=config.trainer.train_batch_size,
             shuffle=config.data.shuffle,
             seed=config.trainer.seed,
         ),
-        held_out=prompts.held_out,
+        held_out=tuple(_units(config, prompts.held_out)),
         reward=reward,
         eval_reward=eval_reward,
         actor=networks.actor,
@@ -113,9 +116,14 @@ def build_run(config: Config, world: World, mathematics: Mathematics | None = No
         critic_optimizer=None
         if networks.critic is None
         else _adamw(networks.critic, optim.critic_lr * config.algorithm.vf_coef, config),
-        engine=build_engine(config, networks, tokenizer),
+        engine=build_engine(config, networks, tokenizer, world),
         mathematics=mathematics or ppo_mathematics(config.algorithm.adv_estimator, group_size=config.rollout.n),
     )
+
+
+def _units(config: Config, examples: Sequence[Example]) -> Sequence[Example]:
+    """What is learnt from one by one: KTO takes pairs apart."""
+    return unpaired(examples) if config.algorithm.name == "kto" else examples
 
 
 def first_controller(config: Config) -> KlController:

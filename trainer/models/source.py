@@ -23,11 +23,15 @@ class Source:
         key: The configuration key that named it, for messages.
         path: Directory, or name on the Hugging Face Hub.
         trust_remote_code: Whether Python code in the directory may run.
+        allow: The configuration key that lets it run, for messages.
+        kind: What it must be, for messages.
     """
 
     key: str
     path: str
     trust_remote_code: bool
+    allow: str = "model.trust_remote_code"
+    kind: str = "a causal language model"
 
     def refusal(self, message: str, hint: str) -> ConfigError:
         """The error that this model cannot be used."""
@@ -79,16 +83,32 @@ def _guarded(source: Source, load: Callable[[], PretrainedConfig]) -> Pretrained
         text = " ".join(str(error).split())
         if "trust_remote_code" in text:
             message = f"'{source.path}' brings Python code of its own, which may not run"
-            hint = "read that code; if you trust it, set model.trust_remote_code=true"
+            hint = f"read that code; if you trust it, set {source.allow}=true"
             raise source.refusal(message, hint) from error
         message = f"cannot load '{source.path}': {type(error).__name__}: {text[:300]}"
-        raise source.refusal(message, "it must be a causal language model in Hugging Face format") from error
+        raise source.refusal(message, f"it must be {source.kind} in Hugging Face format") from error
+
+
+def classifier_source(key: str, path: str, *, trust_remote_code: bool) -> Source:
+    """Where the weights of a reward model lie.
+
+    Raises:
+        ConfigError: They are not there.
+    """
+    allow = "reward.model.trust_remote_code"
+    return _found(
+        Source(key=key, path=path, trust_remote_code=trust_remote_code, allow=allow, kind="a sequence classifier")
+    )
 
 
 def _source(key: str, path: str, config: ModelConfig) -> Source:
     if path == SMOLLM2:
         return Source(key=key, path=str(smollm2_directory(key)), trust_remote_code=False)
-    source = Source(key=key, path=path, trust_remote_code=config.trust_remote_code)
+    return _found(Source(key=key, path=path, trust_remote_code=config.trust_remote_code))
+
+
+def _found(source: Source) -> Source:
+    path = source.path
     directory = Path(path)
     if directory.is_dir():
         if not (directory / "config.json").is_file():
@@ -98,7 +118,7 @@ def _source(key: str, path: str, config: ModelConfig) -> Source:
             )
         return source
     if directory.exists() or path.count("/") != 1 or path.startswith((".", "/", "~")):
-        hint = nearest(path, ("tiny", SMOLLM2))
+        hint = nearest(path, ("tiny", SMOLLM2)) if source.key.startswith("model.") else f"it must be {source.kind}"
         if not directory.is_absolute():
             hint += "; a trial runs in a directory of its own, so write a model's directory as an absolute path"
         raise source.refusal(f"there is no model directory '{path}'", hint)

@@ -6,15 +6,19 @@ import importlib
 import inspect
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from trainer.config import ConfigError, ConfigProblem, RewardConfig
+import torch
+
+from trainer.config import ComponentConfig, ConfigError, ConfigProblem, RewardConfig
 from trainer.data import Example
 from trainer.failures import DataError, NonFiniteError
 from trainer.rewards.limit import TimeLimit, TooSlowError
+from trainer.rewards.model import load_reward_model
+from trainer.rewards.weighted import Component, Scorer, WeightedReward
 
 RewardFunction: TypeAlias = Callable[..., object]
 POSITIONAL = ("prompt", "response", "ground_truth")
@@ -35,6 +39,10 @@ class Reward:
     function: RewardFunction
     by_name: tuple[str, ...] = ()
     limit: TimeLimit | None = None
+
+    def all(self, examples: Sequence[Example], responses: Sequence[str]) -> list[float]:
+        """What each response is worth; raises as `of`."""
+        return [self.of(example, response) for example, response in zip(examples, responses, strict=True)]
 
     def of(self, example: Example, response: str) -> float:
         """What a response is worth.
@@ -82,26 +90,62 @@ class Reward:
         return self.limit.call(lambda: self.function(*ordered, **named))
 
 
-def load_reward(config: RewardConfig, registry: Mapping[str, RewardFunction]) -> Reward:
-    """The reward that training maximises.
+def load_reward(
+    config: RewardConfig, registry: Mapping[str, RewardFunction], device: torch.device | None = None
+) -> Scorer:
+    """The reward that training maximises: a function, a model, or a weighted sum of such.
 
     A person's own module is looked for on the import path and in the working directory.
 
+    Args:
+        config: Says which.
+        registry: The built-in rewards.
+        device: Where a reward model runs unless `config` says otherwise; None is the CPU.
+
     Raises:
-        ConfigError: The module or function cannot be found, is no function, or takes other arguments.
+        ConfigError: The module or function cannot be found, is no function, or takes other arguments; or the model
+            cannot be used.
     """
+    place = torch.device("cpu") if device is None else device
+    if config.components:
+        parts = tuple(
+            Component(name=name, weight=part.weight, scorer=_component(name, part, config, registry, place))
+            for name, part in config.components.items()
+        )
+        return WeightedReward(components=parts)
+    if config.model.path is not None:
+        keys = ("reward.model.path", "reward.model.label")
+        return load_reward_model(config.model.path, config.model.label, config.model, place, keys=keys)
     if config.name is not None:
         return Reward(function=registry[config.name])
     return _own("reward.function", cast(str, config.function), config.timeout_s)
 
 
-def load_eval_reward(config: RewardConfig, registry: Mapping[str, RewardFunction], training: Reward) -> Reward:
+def _component(
+    name: str,
+    part: ComponentConfig,
+    config: RewardConfig,
+    registry: Mapping[str, RewardFunction],
+    device: torch.device,
+) -> Scorer:
+    path = f"reward.components.{name}"
+    if part.model is not None:
+        keys = (f"{path}.model", f"{path}.label")
+        return load_reward_model(part.model, part.label, config.model, device, keys=keys)
+    if part.name is not None:
+        return Reward(function=registry[part.name])
+    return _own(f"{path}.function", cast(str, part.function), config.timeout_s)
+
+
+def load_eval_reward(
+    config: RewardConfig, registry: Mapping[str, RewardFunction], training: Scorer | None
+) -> Scorer | None:
     """The reward that the evaluation reports: its own if one is set, otherwise the training's.
 
     Args:
         config: The configuration.
         registry: The built-in rewards.
-        training: What `load_reward` returned.
+        training: What `load_reward` returned; None when training needs no reward.
 
     Raises:
         ConfigError: As `load_reward`.
