@@ -56,9 +56,16 @@ class MetricsFile:
             line["nonfinite"] = nonfinite
         self._write(line)
 
-    def checkpoint(self, step: int, path: str) -> None:
-        """A complete checkpoint, by its path within the run's directory."""
-        self._write({"step": step, "time": time.time(), "checkpoint": path})
+    def checkpoint(self, step: int, path: str, *, best_by: str | None = None) -> None:
+        """A complete checkpoint, by its path within the run's directory.
+
+        Args:
+            step: The training step.
+            path: Where it is.
+            best_by: The metric by which it is the best so far; None when it is not.
+        """
+        line: dict[str, object] = {"step": step, "time": time.time(), "checkpoint": path}
+        self._write(line if best_by is None else {**line, "best_by": best_by})
 
     def _write(self, line: Mapping[str, object]) -> None:
         self._append(json.dumps(line, allow_nan=False) + "\n")

@@ -32,8 +32,18 @@ class Turn:
 
 ADAPTIVE = {"algorithm.kl_ctrl.type": "adaptive", "algorithm.kl_ctrl.horizon": 100}
 CUT = {"data.max_response_length": 3}
+MODEL = {"reward.name": None, "reward.model.path": "CLASSIFIER"}
+DPO = {"algorithm": "dpo", "data": "digits_preferences"}
+KTO = {"algorithm": "kto", "data": "digits_kto"}
 TURNS: dict[str, Turn] = {
     "debug": Turn(True),
+    "algorithm.name": Turn("kto", DPO),
+    "algorithm.preference.beta": Turn(0.5, DPO),
+    "algorithm.preference.loss_type": Turn("ipo", DPO),
+    "algorithm.preference.label_smoothing": Turn(0.2, DPO),
+    "algorithm.preference.length_normalization": Turn(True, DPO),
+    "algorithm.preference.desirable_weight": Turn(2.0, KTO),
+    "algorithm.preference.undesirable_weight": Turn(2.0, KTO),
     "algorithm.adv_estimator": Turn("rloo", {"rollout.n": 2}),
     "algorithm.gamma": Turn(0.5),
     "algorithm.lam": Turn(0.1),
@@ -76,12 +86,18 @@ TURNS: dict[str, Turn] = {
     "rollout.n": Turn(2),
     "rollout.max_batch_size": Turn(3),
     "rollout.dtype": Turn("bfloat16"),
+    "rollout.device": Turn("cpu"),
+    "rollout.tensor_model_parallel_size": Turn(2),
     "rollout.gpu_memory_utilization": Turn(0.5),
     "rollout.max_num_batched_tokens": Turn(4096),
     "rollout.enable_chunked_prefill": Turn(True),
     "rollout.enable_prefix_caching": Turn(True),
     "rollout.enforce_eager": Turn(True),
+    "rollout.enable_sleep_mode": Turn(True),
     "rollout.sync_tolerance": Turn(0.1),
+    "rollout.server_url": Turn("http://127.0.0.1:30000"),
+    "rollout.server_timeout_s": Turn(60.0),
+    "rollout.sync_dir": Turn("somewhere"),
     "trainer.total_steps": Turn(3),
     "trainer.num_epochs": Turn(1, {"data.train_size": 8}),
     "trainer.until_step": Turn(1),
@@ -92,6 +108,7 @@ TURNS: dict[str, Turn] = {
     "trainer.ppo_micro_batch_size_per_gpu": Turn(2),
     "trainer.use_dynamic_bsz": Turn(True, {"trainer.ppo_max_token_len_per_gpu": 18}),
     "trainer.ppo_max_token_len_per_gpu": Turn(18, {"trainer.use_dynamic_bsz": True}),
+    "trainer.use_remove_padding": Turn(True),
     "trainer.grad_clip": Turn(1e-7),
     "trainer.optim.lr": Turn(1e-2),
     "trainer.optim.critic_lr": Turn(1e-1),
@@ -100,16 +117,31 @@ TURNS: dict[str, Turn] = {
     "trainer.optim.warmup_steps": Turn(2),
     "trainer.optim.scheduler": Turn("cosine", {"trainer.total_steps": 4}),
     "trainer.fsdp_config.sharding_strategy": Turn("FULL_SHARD"),
+    "trainer.fsdp_config.shard_group_size": Turn(2, {"trainer.fsdp_config.sharding_strategy": "HYBRID_SHARD"}),
+    "trainer.fsdp_config.cpu_offload": Turn(True),
     "trainer.save_freq": Turn(1),
     "trainer.max_checkpoints": Turn(1, {"trainer.save_freq": 1}),
+    "trainer.save_best": Turn("response/length_mean"),
+    "trainer.save_best_mode": Turn("min", {"trainer.save_best": "actor/lr", "trainer.optim.warmup_steps": 2}),
     "trainer.test_freq": Turn(0),
     "trainer.seed": Turn(1),
     "reward.name": Turn("exact_match"),
     "reward.function": Turn("json:dumps"),
     "reward.eval_name": Turn("exact_match", {"model.warm_start.steps": 100}),
     "reward.eval_function": Turn("trainer.rewards:exact_match", {"model.warm_start.steps": 100}),
+    "reward.model.path": Turn("CLASSIFIER", {"reward.name": None, "reward.function": "trainer.rewards:exact_match"}),
+    "reward.model.label": Turn(1, MODEL),
+    "reward.model.input": Turn("pair", MODEL),
+    "reward.model.batch_size": Turn(1, MODEL),
+    "reward.model.max_length": Turn(3, MODEL),
+    "reward.model.dtype": Turn("bfloat16", MODEL),
+    "reward.model.device": Turn("cpu" if torch.cuda.is_available() else "cuda", MODEL),
+    "reward.model.trust_remote_code": Turn(False, {**MODEL, "reward.model.trust_remote_code": True}),
+    "reward.components": Turn({"exact": {"name": "exact_match"}}),
     "reward.timeout_s": Turn(1e-9, {"reward.name": None, "reward.function": "trainer.rewards:prefix_match"}),
     "data.name": Turn("arithmetic", {"data.width": 2, "data.max_prompt_length": 6}),
+    "data.kind": Turn("pairs", KTO),
+    "data.overlong": Turn("drop", {**DPO, "data.overlong": "truncate", "data.width": 5, "data.max_prompt_length": 6}),
     "data.width": Turn(2),
     "data.train_file": Turn("rows.jsonl"),
     "data.eval_file": Turn("rows.jsonl"),
@@ -125,6 +157,9 @@ TURNS: dict[str, Turn] = {
     "system.distributed.master_port": Turn("a port that is taken"),
     "system.distributed.timeout_s": Turn(77),
     "system.logging.progress_freq": Turn(1),
+    "system.profile.steps": Turn(1),
+    "system.profile.first_step": Turn(1, {"system.profile.steps": 1}),
+    "system.profile.rows": Turn(3, {"system.profile.steps": 1}),
 }
 
 
@@ -134,10 +169,14 @@ def behaviour(directory: Path, config: Mapping[str, object], stderr: pytest.Capt
     blocks: list[torch.nn.Module] = []
 
     def count(module: torch.nn.Module, inputs: object, output: object) -> None:
-        del inputs, output
+        del inputs
         name = type(module).__name__
         if "LlamaDecoderLayer" in name:
             blocks.append(module)
+            states = output[0] if isinstance(output, tuple) else output
+            seen.setdefault("rows and places", set()).add(tuple(states.shape[:2]))
+        if "Bert" in name and isinstance(output, torch.Tensor):
+            seen["texts"] = len(output)
         if "Llama" in name:
             seen["forwards"][name] = seen["forwards"].get(name, 0) + 1
 
@@ -174,6 +213,7 @@ def behaviour(directory: Path, config: Mapping[str, object], stderr: pytest.Capt
     ]
     seen["end"] = (result.status, result.last_step)
     seen["checkpoints"] = sorted(path.name for path in (directory / "checkpoints").iterdir())
+    seen["profile"] = sorted(path.name for path in directory.glob("profile/*"))
     seen["said"] = len(stderr.readouterr().err.splitlines())
     return seen
 
@@ -197,13 +237,26 @@ def test_the_same_configuration_behaves_the_same(
     assert behaviour(tmp_path / "a", config, capsys) == behaviour(tmp_path / "b", config, capsys)
 
 
+@pytest.fixture(scope="module")
+def own_classifier(classifier) -> str:
+    return str(classifier(own_code=True))
+
+
 @pytest.mark.parametrize("key", list(TURNS))
 def test_turning_a_key_changes_the_run(
-    tmp_path: Path, quick, one_thread: None, capsys: pytest.CaptureFixture[str], key: str, taken_port: int
+    tmp_path: Path,
+    quick,
+    one_thread: None,
+    capsys: pytest.CaptureFixture[str],
+    key: str,
+    taken_port: int,
+    own_classifier: str,
 ) -> None:
     turn = TURNS[key]
-    value = taken_port if key == "system.distributed.master_port" else turn.value
     given = {"trainer.total_steps": 2, **turn.given}
+    if given.get("reward.model.path") == "CLASSIFIER":
+        given |= {"reward.model.trust_remote_code": True, "reward.model.path": own_classifier}
+    value = {"a port that is taken": taken_port, "CLASSIFIER": own_classifier}.get(str(turn.value), turn.value)
     before = quick(given)
     assert flatten(before)[key] != value
     after = quick({**given, key: value})

@@ -8,7 +8,7 @@ import random
 import re
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,14 @@ Pair = tuple[torch.nn.Module, torch.optim.Optimizer]
 
 
 def save_checkpoint(
-    directory: Path, step: int, pairs: Mapping[str, Pair], progress: Mapping[str, object], world: World, *, keep: int
+    directory: Path,
+    step: int,
+    pairs: Mapping[str, Pair],
+    progress: Mapping[str, object],
+    world: World,
+    *,
+    keep: int,
+    stay: Collection[int] = (),
 ) -> str:
     """Write `checkpoints/step_N`; all ranks take part.
 
@@ -43,6 +50,7 @@ def save_checkpoint(
         progress: What else resuming needs, JSON-safe.
         world: The ranks.
         keep: Newest checkpoints to keep, this one included.
+        stay: Steps whose checkpoints are kept besides.
 
     Returns:
         The path within the run's directory.
@@ -66,10 +74,15 @@ def save_checkpoint(
             _fsync(path)
         temporary.rename(target)
         _fsync(root)
-        for old in sorted(complete_checkpoints(directory))[:-keep]:
-            shutil.rmtree(root / f"step_{old}")
+        prune_checkpoints(directory, keep=keep, stay=stay)
     world.barrier()
     return relative
+
+
+def prune_checkpoints(directory: Path, *, keep: int, stay: Collection[int]) -> None:
+    """Delete all but the newest `keep` checkpoints and those of the steps that stay; for one rank alone."""
+    for old in set(sorted(complete_checkpoints(directory))[:-keep]) - set(stay):
+        shutil.rmtree(directory / CHECKPOINTS / f"step_{old}")
 
 
 def complete_checkpoints(directory: Path) -> list[int]:

@@ -8,11 +8,23 @@ from dataclasses import dataclass
 import torch
 
 from trainer.algorithms import explained_variance, kl_k1, kl_k3, masked_mean
-from trainer.console import say
+from trainer.console import bar, is_terminal, say, show_live
 from trainer.loop.experience import Experience, Targets
 from trainer.loop.perf import num_parameters, peak_flops, peak_memory_gb
 from trainer.loop.run import Run
 from trainer.loop.update import UpdateStats
+from trainer.rewards import component_names
+
+_SHOWN = {
+    "reward": "reward/mean",
+    "margin": "reward/margin",
+    "ranked right": "reward/accuracy",
+    "eval": "eval/reward",
+    "kl": "kl/actor_ref",
+    "entropy": "actor/entropy",
+    "length": "response/length_mean",
+    "s": "perf/step_s",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,8 +32,8 @@ class Timing:
     """Durations of a step (seconds).
 
     Attributes:
-        rollout_s: Weight sync and sampling.
-        update_s: PPO epochs.
+        rollout_s: Weight sync and sampling; 0 where nothing is sampled.
+        update_s: The updates.
         step_s: All of it, without the evaluation.
     """
 
@@ -51,20 +63,31 @@ def step_metrics(
         tensors["critic/explained_variance"] = explained_variance(
             experience.values[:, :-1], targets.returns, targets.mask
         )
+    assert run.reward is not None
+    for name, values in zip(component_names(run.reward), experience.components.T, strict=True):
+        tensors[f"reward/{name}"] = values.mean()
     tokens = int(experience.attention_mask.sum())
     measured = {name: float(value) for name, value in tensors.items()}
-    return (
-        measured
-        | stats.means()
-        | {
-            "perf/tokens_per_s": tokens / timing.step_s,
-            "perf/step_s": timing.step_s,
-            "perf/rollout_s": timing.rollout_s,
-            "perf/update_s": timing.update_s,
-            "perf/peak_memory_gb": peak_memory_gb(run.world.device),
-            "perf/mfu": _flops(run, tokens) / timing.step_s / (_peak(run) * run.world.size),
-        }
-    )
+    speed = perf_metrics(run, tokens, _flops(run, tokens), timing)
+    return measured | stats.means() | speed | {"perf/rollout_s": timing.rollout_s}
+
+
+def perf_metrics(run: Run, tokens: int, flops: float, timing: Timing) -> dict[str, float]:
+    """Speed and memory of a training step.
+
+    Args:
+        run: The run.
+        tokens: Tokens of the step over all ranks.
+        flops: What the step computed over all ranks.
+        timing: How long it took.
+    """
+    return {
+        "perf/tokens_per_s": tokens / timing.step_s,
+        "perf/step_s": timing.step_s,
+        "perf/update_s": timing.update_s,
+        "perf/peak_memory_gb": peak_memory_gb(run.world.device),
+        "perf/mfu": flops / timing.step_s / (_peak(run) * run.world.size),
+    }
 
 
 def _flops(run: Run, tokens: int) -> float:
@@ -82,17 +105,14 @@ def _peak(run: Run) -> float:
 
 
 def show_progress(run: Run, step: int, metrics: Mapping[str, float]) -> None:
-    """A line on stderr every `system.logging.progress_freq` steps."""
+    """A line on stderr every `system.logging.progress_freq` steps; on a terminal a bar, with a line at the end."""
     every = run.config.system.logging.progress_freq
-    if not (run.world.is_main and every and (step % every == 0 or step == run.last_step)):
+    if not (run.world.is_main and every):
         return
-    shown = {
-        "reward": metrics["reward/mean"],
-        "eval": metrics.get("eval/reward"),
-        "kl": metrics["kl/actor_ref"],
-        "entropy": metrics["actor/entropy"],
-        "length": metrics["response/length_mean"],
-        "s": metrics["perf/step_s"],
-    }
-    text = "  ".join(f"{name} {value:.4f}" for name, value in shown.items() if value is not None)
-    say(f"step {step}/{run.last_step}  {text}")
+    text = "  ".join(f"{name} {metrics[metric]:.4f}" for name, metric in _SHOWN.items() if metric in metrics)
+    text = f"step {step}/{run.last_step}  {text}"
+    if is_terminal() and step < run.last_step:
+        left = round((run.last_step - step) * metrics["perf/step_s"])
+        show_live(f"{bar(step, run.last_step)} {left // 60}:{left % 60:02d} left  {text}")
+    elif step % every == 0 or step == run.last_step:
+        say(text)

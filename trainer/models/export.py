@@ -23,10 +23,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("run_dir", type=Path, help="a run's directory: config.yaml and checkpoints/")
     parser.add_argument("--out", type=Path, required=True, help="directory to write, which must not exist yet")
-    parser.add_argument("--step", type=int, help="the checkpoint's step (default: the newest)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--step", type=int, help="the checkpoint's step (default: the newest)")
+    which.add_argument("--best", action="store_true", help="the step that trainer.save_best kept")
     options = parser.parse_args(arguments)
     try:
-        step = export(options.run_dir, options.out, options.step)
+        step = export(options.run_dir, options.out, _best_step(options.run_dir) if options.best else options.step)
     except (ConfigError, TrainerError, OSError) as error:
         say(f"error: {error}")
         return 1
@@ -80,6 +82,15 @@ def export(run_dir: Path, out: Path, step: int | None = None) -> int:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return chosen
+
+
+def _best_step(run_dir: Path) -> int:
+    from trainer.loop.best import read_best
+
+    best = read_best(run_dir)
+    if best is None:
+        raise _refused(f"'{run_dir}' names no best checkpoint", "train with trainer.save_best, or give --step")
+    return best.step
 
 
 def _refused(message: str, hint: str) -> ConfigError:
