@@ -67,6 +67,30 @@ def test_a_broken_reward_function_is_named(
     assert ended.result["error"]["kind"] == kind
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"algorithm.truncation": "terminal"},
+        {"algorithm.truncation": "bootstrap"},
+        {"algorithm.truncation": "mask"},
+        {"algorithm.truncation": "mask", "algorithm.adv_estimator": "grpo", "rollout.n": 2},
+        {"algorithm.truncation_penalty": 1.0, "algorithm.adv_estimator": "rloo", "rollout.n": 2},
+    ],
+)
+def test_a_run_whose_answers_are_all_cut_goes_on_and_says_so(
+    tmp_path: Path, run_here: Callable, lines_of: Lines, overrides: dict[str, object]
+) -> None:
+    # A model that has learnt to answer with three digits, and little chance to do otherwise.
+    cut = {"data.max_response_length": 1, "model.warm_start.steps": 200, "rollout.temperature": 0.3, "trainer.optim.lr": 1e-6}
+    ended = run_here(tmp_path, {**cut, "trainer.total_steps": 2, **overrides})
+    assert ended.code == 0, ended.stderr
+    steps = [line for line in lines_of(tmp_path) if "metrics" in line and line["step"]]
+    assert [line["metrics"]["response/truncated_fraction"] for line in steps] == [1.0, 1.0]
+    assert not any("nonfinite" in line for line in steps)
+    if overrides.get("algorithm.truncation") == "mask":
+        assert all(line["metrics"]["actor/loss"] == 0.0 for line in steps)
+
+
 @pytest.mark.parametrize("path", ["no_such_module:score", "json:no_such_function", "json:__name__"])
 def test_a_reward_function_that_cannot_be_loaded_is_a_config_failure(
     tmp_path: Path, run_here: Callable, path: str

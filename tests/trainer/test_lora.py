@@ -166,3 +166,9 @@ def test_a_tied_model_from_a_directory_trains_resumes_and_exports_with_adapters(
     assert torch.equal(after.lm_head.weight, before.lm_head.weight)  # the head and the embeddings have no adapter
     moved = before.model.layers[0].mlp.up_proj.weight - after.model.layers[0].mlp.up_proj.weight
     assert torch.linalg.matrix_rank(moved.double(), tol=1e-6) <= 2
+
+
+def test_a_rank_above_the_models_width_is_refused(tmp_path: Path, run_here: Callable) -> None:
+    ended = run_here(tmp_path, {"model.lora_rank": 17, "model.hidden_size": 16})
+    assert ended.result["error"]["kind"] == "config"
+    assert "model.lora_rank: got 17, but the model is 16 wide" in ended.stderr

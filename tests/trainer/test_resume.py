@@ -27,8 +27,9 @@ def curves(lines: list[dict[str, object]]) -> dict[int, dict[str, object]]:
     }
 
 
+@pytest.mark.parametrize("until", [3, 4], ids=["within an epoch", "at the end of an epoch"])
 def test_a_resumed_run_is_equal_to_the_bit(
-    tmp_path: Path, run_here: Callable, lines_of: Lines, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_here: Callable, lines_of: Lines, monkeypatch: pytest.MonkeyPatch, until: int
 ) -> None:
     (tmp_path / "noisy_reward.py").write_text(
         "import random\n\n"
@@ -41,12 +42,12 @@ def test_a_resumed_run_is_equal_to_the_bit(
     random.seed(0)
     assert run_here(tmp_path / "whole", settings).code == 0
     random.seed(0)
-    first = run_here(tmp_path / "parts", {**settings, "trainer.until_step": 3})
-    assert (first.code, first.result["status"], first.result["last_step"]) == (0, "finished", 3)
+    first = run_here(tmp_path / "parts", {**settings, "trainer.until_step": until})
+    assert (first.code, first.result["status"], first.result["last_step"]) == (0, "finished", until)
     random.seed(99)  # the checkpoint brings the random state back
     second = run_here(tmp_path / "parts", settings)
     assert second.code == 0
-    assert "resuming after step 3" in second.stderr
+    assert f"resuming after step {until}" in second.stderr
     whole, parts = curves(lines_of(tmp_path / "whole")), curves(lines_of(tmp_path / "parts"))
     assert list(parts) == list(range(8))
     assert parts == whole

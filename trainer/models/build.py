@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from trainer.config import Config
+from trainer.config import Config, ConfigError, ConfigProblem
 from trainer.config.rules import TINY
 from trainer.data import CharTokenizer, Example, HfTokenizer, Tokenizer, task_of, tokenizer_of
 from trainer.distributed import shard
@@ -22,6 +22,7 @@ from trainer.models.lean import llama
 from trainer.models.lora import WithoutAdapters, add_adapters
 from trainer.models.pretrained import load_actor, load_critic, load_hf_tokenizer
 from trainer.models.tiny import llama_config, new_llama
+from trainer.models.unpadded import allow_unpadded
 from trainer.models.warm_start import warm_start
 from trainer.rollout import needs_sampler
 from trainer.seeds import derived_seed
@@ -81,12 +82,14 @@ def build_networks(config: Config, examples: Sequence[Example], tokenizer: Token
     """
     model = config.model
     actor = build_actor(config, examples, tokenizer, device, adapters=False)
+    sampler = copy.deepcopy(actor).requires_grad_(False) if needs_sampler(config.rollout) else None
+    if config.trainer.use_remove_padding:
+        allow_unpadded(actor)
     critic = None
     if config.algorithm.needs_critic and isinstance(tokenizer, HfTokenizer):
         critic = load_critic(config, tokenizer, device, actor)
     elif config.algorithm.needs_critic:
         critic = Critic(copy.deepcopy(actor.model), actor.config.hidden_size).to(device)
-    sampler = copy.deepcopy(actor).requires_grad_(False) if needs_sampler(config.rollout) else None
     if model.lora_rank:
         _adapt_actor(actor, config)
         if critic is not None:
@@ -127,6 +130,10 @@ def build_actor(
 
 
 def _adapt_actor(actor: PreTrainedModel, config: Config) -> None:
+    width = actor.config.get_text_config().hidden_size
+    if config.model.lora_rank > width:
+        message = f"got {config.model.lora_rank}, but the model is {width} wide: a higher rank adds nothing"
+        raise ConfigError([ConfigProblem(path="model.lora_rank", message=message, hint=f"use at most {width}")])
     add_adapters(actor, config.model, derived_seed("adapters", config.trainer.seed, 0))
 
 
