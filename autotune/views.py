@@ -92,6 +92,8 @@ class JobView:
         directory: Where the job's files are on the machine that runs it.
         stage: Name of the stage that the job is at, or was at last; empty without stages.
         stages: The stages in order; empty for a job with one search.
+        objectives: All objectives where there are several; ``objective`` is the first of them.
+        front: Then the trials that nobody beats in everything, so far; the best is their compromise.
     """
 
     id: str
@@ -119,6 +121,8 @@ class JobView:
     mlflow_run: str | None
     stage: str = ""
     stages: list[StageView] = field(default_factory=list)
+    objectives: list[ObjectiveView] = field(default_factory=list)
+    front: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,6 +134,7 @@ class TrialView:
         metrics: The last reported value of each metric.
         attempts: Number of launches so far.
         stage: Name of the stage that it belongs to; empty without stages.
+        values: With several objectives, what each came to by its metric; ``value`` is the first of them.
     """
 
     number: int
@@ -150,6 +155,7 @@ class TrialView:
     ended_at: float | None
     directory: str
     stage: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,6 +177,7 @@ class FinalistView:
         lost: Fresh runs that ended otherwise.
         mean: Mean of the values.
         half: Half of the mean's 95 % confidence interval, for two values or more.
+        means: With several objectives, each one's mean and half by its metric.
     """
 
     trial: int
@@ -178,6 +185,7 @@ class FinalistView:
     lost: int
     mean: float | None
     half: float | None
+    means: Mapping[str, list[float | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,6 +200,8 @@ class BestView:
         improvement: Best minus default objective in the good direction; ``None`` without a completed default.
         finalists: The best configurations after their runs with fresh seeds, the winner first.
         finding: What these runs say about the winner's lead, in words; empty without finalists.
+        objectives: All objectives where there are several; ``trial`` is then the compromise on the front.
+        front: Then the trials that nobody beats in everything.
     """
 
     job: str
@@ -204,6 +214,8 @@ class BestView:
     improvement: float | None
     finalists: list[FinalistView] = field(default_factory=list)
     finding: str = ""
+    objectives: list[ObjectiveView] = field(default_factory=list)
+    front: list[TrialView] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -285,6 +297,7 @@ class PlanView:
     warnings: list[str]
     stages: list[StagePlanView] = field(default_factory=list)
     memory: MemoryView | None = None
+    objectives: list[ObjectiveView] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

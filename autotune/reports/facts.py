@@ -98,19 +98,34 @@ def verdict(material: Material) -> str:
         return f"There is no best configuration{so_far}: no trial has completed within the constraints ({counts})."
     metric = best.objective.metric
     head = f"Trial {best.trial.number} is the best{so_far} with {metric} {number(best.trial.value)}"
+    if best.front:
+        reached = ", ".join(f"{one.metric} {number(best.trial.values.get(one.metric))}" for one in best.objectives)
+        head = (
+            f"The front{so_far} has {len(best.front)} trials that no other beats in everything; "
+            f"trial {best.trial.number} is their compromise with {reached}"
+        )
     if best.default is not None and best.default.number == best.trial.number:
         against = ", which is the default configuration: nothing better was found"
     elif best.improvement is not None and best.default is not None:
         word = "better" if best.improvement > 0 else "worse"
-        against = (
-            f", {number(abs(best.improvement))} {word} than the default configuration ({number(best.default.value)})"
-        )
+        of = f", its {metric}" if best.front else ","
+        by = number(abs(best.improvement))
+        against = f"{of} {by} {word} than the default configuration ({number(best.default.value)})"
     else:
         against = "; the default configuration has not completed, so there is nothing to compare it with"
     saved = savings(job, material.trials)
     pruned = sum(trial.state == TrialState.PRUNED for trial in material.trials)
     pruning = f"; {pruned} of {len(material.trials)} trials were pruned, which saved {saved.share:.0%} of the steps"
     return f"{head}{against}{pruning if pruned else ''}."
+
+
+def front_table(best: BestView) -> tuple[list[str], list[list[str]]]:
+    """The headers and rows of the trials that nobody beats in everything, each with all its objectives."""
+    headers = ["trial", *(f"{one.metric} ({one.direction})" for one in best.objectives)]
+    rows = [
+        [str(trial.number), *(number(trial.values.get(one.metric)) for one in best.objectives)] for trial in best.front
+    ]
+    return headers, rows
 
 
 def stage_rows(job: JobView) -> list[list[str]]:

@@ -15,6 +15,7 @@ from autotune.reports.facts import (
     Material,
     differences,
     duration,
+    front_table,
     number,
     savings,
     seed_of,
@@ -115,7 +116,7 @@ def _facts(material: Material) -> str:
         [
             ("state", job.state),
             ("error", f"{job.error.kind}: {job.error.message} {job.error.hint}" if job.error else ""),
-            ("objective", f"{job.objective.direction} {job.objective.metric}"),
+            ("objective", ", ".join(f"{one.direction} {one.metric}" for one in job.objectives or [job.objective])),
             ("constraints", "; ".join(map(str, material.rules.get("constraints") or ()))),
             ("trials", f"{counts} (budget {job.budget_trials}, {job.parallel} at a time, {job.steps} steps each)"),
             ("started", _moment(job.started_at)),
@@ -153,11 +154,21 @@ def _best(material: Material) -> str:
     )
     checkpoint = f"<p>Checkpoint: <code>{escape(best.checkpoint)}</code></p>" if best.checkpoint else ""
     return (
-        f"<h2>Best configuration</h2>{_finalists(best)}"
+        f"{_front(best)}<h2>Best configuration</h2>{_finalists(best)}"
         f"<table><tr><th>parameter</th><th>trial {best.trial.number}</th><th>default</th></tr>{rows}</table>"
         f"<p>As Hydra overrides, with everything that differs from the configuration:</p>"
         f"<pre>{escape(chr(10).join(best.overrides))}</pre>{checkpoint}"
     )
+
+
+def _front(best: BestView) -> str:
+    """The trials that nobody beats in everything; nothing with one objective."""
+    if not best.front:
+        return ""
+    headers, ahead = front_table(best)
+    head = "".join(f"<th class=n>{escape(text)}</th>" for text in headers)
+    rows = "".join(f"<tr>{''.join(f'<td class=n>{escape(cell)}</td>' for cell in row)}</tr>" for row in ahead)
+    return f"<h2>Front</h2><table><tr>{head}</tr>{rows}</table>"
 
 
 def _finalists(best: BestView) -> str:

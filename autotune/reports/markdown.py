@@ -11,6 +11,7 @@ from autotune.reports.facts import (
     Material,
     differences,
     duration,
+    front_table,
     number,
     savings,
     seed_of,
@@ -33,6 +34,9 @@ def render_markdown(material: Material) -> str:
     if material.best is not None:
         rows = [[f"`{row.path}`", row.best, row.default] for row in differences(material.best)]
         finding = [material.best.finding, ""] if material.best.finding else []
+        if material.best.front:
+            headers, ahead = front_table(material.best)
+            lines += ["## Front", "", *_table(headers, ahead), ""]
         lines += ["## Best configuration", "", *finding, *_table(["parameter", "best", "default"], rows), ""]
         lines += ["```text", *(_code(line) for line in material.best.overrides), "```", ""]
     trials = [

@@ -9,6 +9,7 @@ from typing import Any
 from autotune.preflight.trial.ports import KEY as PORT
 from autotune.search.types import Trial
 from autotune.service.checking import TrialCheck
+from autotune.service.present import objective_views
 from autotune.service.spaces import ResolvedSpace
 from autotune.settings import Settings
 from autotune.spec.domains import describe_domain
@@ -49,6 +50,7 @@ def plan_view(resolved: ResolvedSpace, settings: Settings) -> PlanView:
     return replace(
         plans[-1],
         name=resolved.space.name,
+        description=resolved.space.description,
         trials=sum(plan.trials for plan in plans),
         max_steps=sum(plan.max_steps for plan in plans),
         wall_clock_s=None if None in limits else sum(limit for limit in limits if limit is not None),
@@ -68,6 +70,7 @@ def _plan(resolved: ResolvedSpace, settings: Settings) -> PlanView:
         backend=space.trainer.backend,
         config=space.trainer.config,
         objective=ObjectiveView(metric=space.objective.metric, direction=space.objective.direction.value),
+        objectives=objective_views(space.objective),
         constraints=[constraint.text for constraint in space.constraints],
         sampler=space.sampler.name,
         seed=space.sampler.seed,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from autotune.backends import get_backend
-from autotune.search.finalists import finalists_of, finding
-from autotune.search.ranking import best_of
+from autotune.search.finalists import Finalist, finalists_of, finding, finding_of_front
+from autotune.search.ranking import best_of, front
 from autotune.search.types import Trial
 from autotune.service.spaces import ResolvedSpace
 from autotune.service.staging import directory_of, shown, winner_of
@@ -41,8 +41,18 @@ def stage_document(document: Mapping[str, Any], place: int) -> Mapping[str, Any]
 
 def objective_of(document: Mapping[str, Any]) -> Objective:
     """The objective as the document of a job without stages, or of one stage, has it."""
-    written = document["objective"]
-    return Objective(metric=written["metric"], direction=Direction(written.get("direction", "maximize")))
+    several = document.get("objectives")
+    first, *others = [
+        Objective(metric=one["metric"], direction=Direction(one.get("direction", "maximize")))
+        for one in (several or [document["objective"]])
+    ]
+    return replace(first, also=tuple(others))
+
+
+def objective_views(objective: Objective) -> list[ObjectiveView]:
+    """All objectives where there are several."""
+    views = [ObjectiveView(metric=one.metric, direction=one.direction.value) for one in objective.each]
+    return views if objective.also else []
 
 
 def job_view(
@@ -95,6 +105,8 @@ def job_view(
             for study, part in zip(studies, parts, strict=True)
             if study.title
         ],
+        objectives=objective_views(objective),
+        front=[one.number for one in front(trials.get(present.stage, ()), objective)] if objective.also else [],
     )
 
 
@@ -154,6 +166,7 @@ def trial_view(record: TrialRecord, job: Job, study: Study) -> TrialView:
         source=trial.source,
         params=dict(trial.params),
         value=trial.value,
+        values=dict(trial.values),
         feasible=trial.feasible,
         violations=dict(trial.violations),
         reason=reason,
@@ -191,8 +204,9 @@ def best_view(
     default: TrialView | None,
     checkpoint: str | None,
     trials: Sequence[Trial],
+    ahead: Sequence[TrialView] = (),
 ) -> BestView:
-    """The answer of a job with its evidence; ``trials`` are all of the job's."""
+    """The answer of a job with its evidence; ``trials`` are all of the job's, ``ahead`` those on the front."""
     space, objective = resolved.space, resolved.space.objective
     improvement = None
     if default is not None and default.value is not None and best.value is not None:
@@ -210,9 +224,16 @@ def best_view(
         checkpoint=checkpoint,
         default=default,
         improvement=improvement,
-        finalists=[FinalistView(**{**asdict(one), "values": list(one.values)}) for one in finalists],
-        finding=finding(finalists, objective.metric),
+        finalists=[_finalist_view(one) for one in finalists],
+        finding=finding_of_front(finalists, objective) if objective.also else finding(finalists, objective.metric),
+        objectives=objective_views(objective),
+        front=list(ahead),
     )
+
+
+def _finalist_view(one: Finalist) -> FinalistView:
+    means: dict[str, list[float | None]] = {metric: list(pair) for metric, pair in one.means.items()}
+    return FinalistView(**{**asdict(one), "values": list(one.values), "means": means})
 
 
 def hydra_overrides(resolved: ResolvedSpace, params: Mapping[str, JsonValue]) -> list[str]:

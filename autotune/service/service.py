@@ -11,11 +11,12 @@ from autotune.access import LOCAL, Caller, Role
 from autotune.clock import Clock, SystemClock
 from autotune.errors import AutotuneError, ConflictError, NotFoundError, UsageError
 from autotune.search.book import History
-from autotune.search.ranking import best_of
+from autotune.search.ranking import best_of, front
 from autotune.service import verbs
 from autotune.service.doorkeeper import Doorkeeper
 from autotune.service.planning import plan_view
 from autotune.service.present import best_view, event_view, job_view, trial_view
+from autotune.service.safety import allowed_words, refuse_code
 from autotune.service.spaces import resolve_document, resolve_space
 from autotune.service.staging import as_it_runs, handed_over, named, shown, winner_of
 from autotune.settings import Settings
@@ -71,6 +72,7 @@ class Service:
         """
         self.caller.require(Role.OPERATOR, "submitting a job")
         resolved = resolve_space(source, file)
+        refuse_code(resolved, self.caller, allowed_words(self.settings.allow))
         new = NewJob(
             name=resolved.space.name,
             document=resolved.document,
@@ -216,7 +218,9 @@ class Service:
         records = {record.trial.number: record for record in every[study.stage]}
         winner = winner_of(study)
         trials = [record.trial for record in records.values()]
-        best = records[winner].trial if winner in records else best_of(trials, resolved.space.objective)
+        objective = resolved.space.objective
+        best = records[winner].trial if winner in records else best_of(trials, objective)
+        ahead = front(trials, objective) if objective.also else []
         if best is None:
             completed = [trial for trial in trials if trial.state is TrialState.COMPLETED]
             why = "none completed yet" if not completed else "each completed one breaks a constraint"
@@ -233,6 +237,7 @@ class Service:
             None if default is None else trial_view(default, job, study),
             _last_checkpoint(Path(view.directory), best.reason.numbers.get("best_step") if best.reason else None),
             trials,
+            [trial_view(records[one.number], job, study) for one in ahead],
         )
 
     def events(self, job_id: str, after: int = 0, limit: int = 1000) -> list[EventView]:

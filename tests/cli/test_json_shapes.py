@@ -27,7 +27,7 @@ COMMANDS = {
     "launch": ["launch", "space.yaml"],
     "doctor": ["doctor"],
 }
-FREE = {"params", "metrics", "violations", "numbers", "trials", "pruned", "proposals"}
+FREE = {"params", "metrics", "violations", "numbers", "trials", "pruned", "proposals", "values", "means"}
 
 
 def shape(value, key=""):

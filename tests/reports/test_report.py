@@ -9,7 +9,7 @@ import pytest
 from autotune.errors import NotAllowedError
 from autotune.reports import write_report
 from autotune.reports.html import _embedded
-from autotune.views import CurveView, ErrorView, EventView, FinalistView
+from autotune.views import CurveView, ErrorView, EventView, FinalistView, ObjectiveView
 from tests.fakes import (
     finished_job,
     finished_trials,
@@ -254,3 +254,19 @@ def test_the_stages_of_a_job_stand_before_what_the_present_one_has_found(tmp_pat
         assert "perf/tokens_per_s >= 1.3 * default holds (default = 10, x = -)" in said
         assert "eval/reward > 0" in said
     assert "kl/actor_ref <= 0.5" in page.text
+
+
+def test_a_job_with_several_objectives_shows_its_front(tmp_path):
+    goals = [ObjectiveView(metric=m, direction=d) for m, d in (("eval/reward", "maximize"), ("length", "minimize"))]
+    values = [{"eval/reward": 0.5, "length": 80.0}, {"eval/reward": 0.6, "length": 120.0}]
+    trials = [make_trial(n, values=one, value=one["eval/reward"]) for n, one in enumerate(values)]
+    job = finished_job(objectives=goals, front=[0, 1])
+    best = replace(make_best(job, trials), objectives=goals, front=trials)
+    page = report(tmp_path, job=job, trials=trials, best=best)
+    markdown = (tmp_path / "report.md").read_text()
+    verdict = "The front has 2 trials that no other beats in everything; trial 1 is their compromise"
+    assert verdict in page.text
+    assert verdict in markdown
+    assert "length (minimize)" in page.text
+    assert "| 1 | 0.6 | 120 |" in markdown
+    assert "maximize eval/reward, minimize length" in page.text

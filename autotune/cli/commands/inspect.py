@@ -122,7 +122,7 @@ def _print_job(job: JobView, trials: list[TrialView], stage: str) -> None:
     facts = [
         ("job", f"{job.id} ({job.state})"),
         ("description", job.description),
-        ("objective", f"{job.objective.direction} {job.objective.metric}"),
+        ("objective", ", ".join(f"{one.direction} {one.metric}" for one in job.objectives or [job.objective])),
         ("progress", progress_line(job)),
         ("submitted", moment(job.created_at)),
         ("started", moment(job.started_at)),

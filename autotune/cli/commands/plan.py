@@ -77,7 +77,7 @@ def _print_plan(plan: PlanView) -> None:
     facts = [
         ("space", f"{plan.name}: {plan.description}" if plan.description else plan.name),
         ("trainer", f"{plan.backend}, configuration {plan.config}"),
-        ("objective", f"{plan.objective.direction} {plan.objective.metric}"),
+        ("objective", ", ".join(f"{one.direction} {one.metric}" for one in plan.objectives or [plan.objective])),
         ("constraints", "; ".join(plan.constraints) or "none"),
         ("sampler", f"{plan.sampler}, seed {plan.seed}"),
         ("pruners", "; ".join(plan.pruners) or "none, every trial runs to its end"),

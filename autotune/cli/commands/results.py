@@ -145,6 +145,20 @@ def _report(connection: Connection, job: str, output: Path | None) -> Path:
     return output.absolute()
 
 
+def _print_front(found: BestView) -> None:
+    """The trials that nobody beats in everything, each with all its objectives."""
+    from autotune.cli.output import data, number, table
+
+    goals = [f"{one.metric} ({one.direction})" for one in found.objectives]
+    data(
+        f"front: {len(found.front)} trials that no other beats in everything; trial {found.trial.number} is shown here"
+    )
+    rows = [
+        [str(one.number), *(number(one.values.get(goal.metric), 6) for goal in found.objectives)] for one in found.front
+    ]
+    table(["trial", *goals], rows)
+
+
 def _print_best(found: BestView) -> None:
     from autotune.cli.output import data, number, table, value_text
 
@@ -155,6 +169,8 @@ def _print_best(found: BestView) -> None:
         data(f"default: {number(found.default.value, 6)} (trial {found.default.number}{gain})")
     if found.finding:
         data(f"finalists: {found.finding}")
+    if found.front:
+        _print_front(found)
     for constraint, violation in found.trial.violations.items():
         data(f"constraint {constraint}: {'holds' if violation <= 0 else 'broken'} by {number(abs(violation))}")
     data()

@@ -35,7 +35,17 @@ function bestTile(data) {
     el("p", { class: "big" }, number(job.best_value), el("small", {}, ` trial ${job.best_trial}`)),
     el("p", { class: "quiet-text" }, againstDefault(data)),
     about,
+    front(data),
   );
+}
+
+/** With several objectives, the trials that nobody beats in everything; the best is their compromise. */
+function front({ job, trials }) {
+  if (!job.front?.length) return null;
+  const shown = (which) => job.objectives.map((one) => number(trials.get(which)?.values?.[one.metric])).join(" / ");
+  const rows = job.front.map((which) => el("li", {}, `trial ${which}: ${shown(which)}`));
+  const goals = job.objectives.map((one) => `${one.direction} ${one.metric}`).join(", ");
+  return el("div", {}, el("p", { class: "quiet-text" }, `front of ${job.front.length} (${goals})`), el("ul", {}, ...rows));
 }
 
 function againstDefault({ job, trials }) {
