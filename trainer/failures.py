@@ -43,6 +43,12 @@ class WeightSyncError(TrainerError):
     kind = "weight_sync"
 
 
+class EngineError(TrainerError):
+    """A rollout engine outside this process is lost, or answers what cannot be used."""
+
+    kind = "node"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
     """What `result.json` says about a failed run.

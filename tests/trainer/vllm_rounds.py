@@ -1,6 +1,6 @@
-"""Real updates with vLLM as rollout, in a process of their own: vLLM changes torch for everybody in its process.
+"""Real updates with vLLM as rollout, in processes of their own: vLLM changes torch for everybody in its process.
 
-Usage: python vllm_rounds.py CONFIG.json OUT.json
+Usage: python [-m torch.distributed.run ...] vllm_rounds.py CONFIG.json OUT.json
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -18,48 +19,64 @@ from trainer.distributed import open_world, whole_weights
 from trainer.failures import NonFiniteError, WeightSyncError
 from trainer.loop.collect import measure, sample, sync_engine
 from trainer.loop.experience import Experience
-from trainer.loop.run import Run, build_run
+from trainer.loop.progress import Progress, save
+from trainer.loop.run import Run, build_run, first_controller
 from trainer.loop.targets import compute_targets
 from trainer.loop.update import update
 from trainer.models import merged
+from trainer.models.export import export
+from trainer.record import MetricsFile
 from trainer.rollout import HfEngine, Request, Sampling, sample_seed
-from trainer.rollout.vllm import SyncSteps, VllmEngine
+from trainer.rollout.vllm import SyncSteps, VllmEngine, open_llm
+from trainer.rollout.vllm_settings import engine_arguments
 
-ROUNDS = 6
+ROUNDS = 10
 
 
 def main(config_file: str, out: str) -> None:
     config = build(json.loads(Path(config_file).read_text()))
     with open_world(config.system) as world:
         run = build_run(config, world)
-        seen = {"gaps": [round_of(run, step) for step in range(1, ROUNDS + 1)]}
+        rounds = [round_of(run, step) for step in range(1, ROUNDS + 1)]
+        seen: dict[str, object] = {"gaps": [gap for gap, _ in rounds], "tokens": [tokens for _, tokens in rounds]}
         step = ROUNDS + 1
         parts = {"pad_id": run.tokenizer.pad_id, "end_id": run.tokenizer.end_id, "device": world.device}
-        parts["tied"] = run.engine._tied
+        parts |= {"tied": run.engine._tied, "team": run.engine._team}
         mutants = {
             "without the weights": SyncSteps(load=lambda llm, weights: collections.deque(weights, maxlen=0)),
             "without the reset": SyncSteps(forget=lambda llm: None),
         }
         for name, steps in mutants.items():
             blind = VllmEngine(run.engine._llm, steps=steps, **parts)
-            seen[name] = round_of(dataclasses.replace(run, engine=blind), step)
+            seen[name], _ = round_of(dataclasses.replace(run, engine=blind), step)
             watched = VllmEngine(run.engine._llm, steps=steps, parity=run.engine._parity, **parts)
             seen[f"{name}, watched"] = refusal(dataclasses.replace(run, engine=watched), step + 1)
-            seen[f"repaired after {name}"] = round_of(run, step + 2)
+            seen[f"repaired after {name}"], _ = round_of(run, step + 2)
             step += 3
-        seen |= sampling(run, step)
-        seen["random"] = torch.rand(3, generator=torch.Generator().manual_seed(0)).tolist()
-        seen["destroyed"] = destroyed(run)
-        Path(out).write_text(json.dumps(seen))
+        seen["name"] = os.environ.get("VLLM_DIST_IDENT", "")
+        if world.size == 1:
+            seen |= sampling(run, step)
+            seen |= extremes(run)
+            seen["exported"] = exported(run, step)
+            seen["destroyed"] = destroyed(run)
+        seen["asleep"], seen["after sleep"] = slept(run, parts, step + 1)
+        if world.is_main:
+            Path(out).write_text(json.dumps(seen))
 
 
-def round_of(run: Run, step: int) -> float:
-    """One training step; returns the largest gap between the engine's and the actor's log-probabilities (nats)."""
-    experience = collected(run, step)
-    gap = (experience.rollout_logprobs - experience.old_logprobs)[experience.response_mask].abs().max()
+def round_of(run: Run, step: int) -> tuple[float, list[list[int]]]:
+    """One training step of all ranks.
+
+    Returns:
+        The largest gap between the engines' and the actor's log-probabilities (nats), and the responses' tokens.
+    """
+    experience = collected(run, step).gathered(run.world)
+    mask = experience.response_mask
+    gap = (experience.rollout_logprobs - experience.old_logprobs)[mask].abs().max()
     targets = compute_targets(experience, run.config.algorithm, 0.1, run.mathematics)
     update(run, experience, targets, step)
-    return float(gap)
+    responses = experience.tokens[:, -mask.shape[1] :]
+    return float(gap), [row[kept].tolist() for row, kept in zip(responses, mask, strict=True)]
 
 
 def collected(run: Run, step: int) -> Experience:
@@ -73,6 +90,20 @@ def refusal(run: Run, step: int) -> str:
     except WeightSyncError as error:
         return str(error)
     return "none"
+
+
+def slept(run: Run, parts: dict[str, object], step: int) -> tuple[str, float]:
+    """Let the engine sleep as on a GPU (a CPU keeps the memory, vLLM's scheduler stops all the same)."""
+    engine = VllmEngine(run.engine._llm, sleeps=True, **parts)
+    sleepy = dataclasses.replace(run, engine=engine)
+    sync_engine(sleepy, step - 1)
+    engine.release()
+    try:
+        engine.generate([Request(prompt=[3, 4, 5], seed=0)], Sampling(temperature=1.0, max_tokens=4))
+        refused = "none"
+    except WeightSyncError as error:
+        refused = str(error)
+    return refused, round_of(sleepy, step)[0]
 
 
 def sampling(run: Run, step: int) -> dict[str, object]:
@@ -100,6 +131,45 @@ def sampling(run: Run, step: int) -> dict[str, object]:
         "greedy as the oracle": torch.equal(wanted.tokens, got.tokens) and torch.equal(wanted.mask, got.mask),
         "version": engine.policy_version,
     }
+
+
+def extremes(run: Run) -> dict[str, object]:
+    """Answers of length 0 (the end token comes first), and answers that are all cut."""
+    requests = [Request(prompt=[3, 4, 5 + row], seed=row) for row in range(3)]
+    sampling = Sampling(temperature=1.0, max_tokens=3)
+    weights = dict(merged(run.actor, whole_weights(run.actor)))
+    name, rows = next((name, tensor.clone()) for name, tensor in weights.items() if "embed_tokens" in name)
+    rows[:] = 1000.0  # so large that no layer matters: the end token's logit is twice that of all others, or half
+    seen = {}
+    for label, value in (("ended", 2000.0), ("cut", 500.0)):
+        rows[run.tokenizer.end_id] = value
+        run.engine.sync({**weights, name: rows}.items(), 998)
+        engine = VllmEngine(run.engine._llm, pad_id=0, end_id=run.tokenizer.end_id, device=run.world.device)
+        response = engine.generate(requests, sampling)
+        seen[label] = [response.mask.sum(dim=1).tolist(), response.truncated.tolist(), response.logprobs.sum().item()]
+        seen[f"{label} texts"] = [
+            run.tokenizer.decode(row[kept].tolist()) for row, kept in zip(response.tokens, response.mask, strict=True)
+        ]
+    return seen
+
+
+def exported(run: Run, step: int) -> float:
+    """Save, export with the adapters merged, load the directory in another vLLM; returns the largest gap (nats)."""
+    directory = Path("run")
+    directory.mkdir()
+    (directory / "config.yaml").write_text(Path("config.json").read_text())
+    progress = Progress(step=step - 1, controller=first_controller(run.config))
+    save(run, progress, directory, MetricsFile(directory, enabled=True))
+    export(directory, Path("exported"))
+    arguments = engine_arguments(run.config, Path("exported").absolute(), run.world)
+    del arguments["load_format"]  # its own weights, as anybody would load it
+    nothing = SyncSteps(load=lambda llm, weights: None, forget=lambda llm: None)
+    parts = {"pad_id": run.tokenizer.pad_id, "end_id": run.tokenizer.end_id, "device": run.world.device}
+    engine = VllmEngine(open_llm(arguments), steps=nothing, **parts)
+    engine.sync([], step - 1)
+    experience = measure(run, *sample(dataclasses.replace(run, engine=engine), step))
+    gap = (experience.rollout_logprobs - experience.old_logprobs)[experience.response_mask].abs().max()
+    return float(gap)
 
 
 def destroyed(run: Run) -> str:

@@ -6,19 +6,11 @@ from collections.abc import Callable
 
 from trainer.config.algorithm_rules import algorithm_problems
 from trainer.config.problems import ConfigProblem
+from trainer.config.rollout_rules import rollout_problems, rollout_world_problems
 from trainer.config.schema import Config, ModelConfig
 
 TINY = "tiny"
 FILE_FORMATS = ("jsonl", "parquet")
-VLLM_KEYS = (
-    "dtype",
-    "gpu_memory_utilization",
-    "max_num_batched_tokens",
-    "enable_chunked_prefill",
-    "enable_prefix_caching",
-    "enforce_eager",
-    "sync_tolerance",
-)
 
 
 def cross_field_problems(config: Config) -> list[ConfigProblem]:
@@ -37,10 +29,7 @@ def world_size_problems(config: Config, world_size: int) -> list[ConfigProblem]:
         if size % world_size:
             message = f"{size} responses cannot be split evenly over {world_size} ranks"
             problems.append(ConfigProblem(path=path, message=message, hint=f"use a multiple of {world_size}"))
-    if config.rollout.name == "vllm" and world_size > 1:
-        message = f"got 'vllm', which samples in one process, but there are {world_size} ranks"
-        problems.append(ConfigProblem(path="rollout.name", message=message, hint="use rollout=hf, or one rank"))
-    return problems
+    return [*problems, *rollout_world_problems(config, world_size)]
 
 
 def _batches(config: Config) -> list[ConfigProblem]:
@@ -157,32 +146,6 @@ def _rotary(model: ModelConfig) -> list[ConfigProblem]:
     ]
 
 
-def _rollout(config: Config) -> list[ConfigProblem]:
-    rollout, data = config.rollout, config.data
-    if rollout.name != "vllm":
-        return [
-            ConfigProblem(
-                path=f"rollout.{name}",
-                message=f"got {getattr(rollout, name)!r}, but rollout.name = {rollout.name} does not read it",
-                hint="choose the option rollout=vllm, or set it to null",
-            )
-            for name in VLLM_KEYS
-            if getattr(rollout, name) is not None
-        ]
-    longest, budget = data.max_prompt_length + data.max_response_length, rollout.max_num_batched_tokens
-    if budget is not None and budget < rollout.max_batch_size:
-        message = f"got {budget}, but each of rollout.max_batch_size = {rollout.max_batch_size} sequences needs a token"
-        hint = f"raise it to {rollout.max_batch_size}, or lower rollout.max_batch_size"
-        return [ConfigProblem(path="rollout.max_num_batched_tokens", message=message, hint=hint)]
-    if budget is None or budget >= longest or rollout.enable_chunked_prefill is not False:
-        return []
-    message = (
-        f"got {budget}, but a sequence may have {longest} tokens, and without chunked prefill it must fit in one batch"
-    )
-    hint = f"raise it to {longest}, or set rollout.enable_chunked_prefill=true"
-    return [ConfigProblem(path="rollout.max_num_batched_tokens", message=message, hint=hint)]
-
-
 def _data(config: Config) -> list[ConfigProblem]:
     data = config.data
     of_files = data.name in FILE_FORMATS
@@ -221,7 +184,7 @@ _RULES: tuple[Callable[[Config], list[ConfigProblem]], ...] = (
     algorithm_problems,
     _model,
     _data,
-    _rollout,
+    rollout_problems,
     _batches,
     _schedule,
     _until,

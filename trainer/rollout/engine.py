@@ -68,7 +68,10 @@ class RolloutEngine(Protocol):
         """Take over the actor's weights (name and whole tensor), which are called `policy_version` from now on."""
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> Response:
-        """Sample one response per request with the weights held."""
+        """Sample one response per request with the weights held; with several ranks all call it together."""
+
+    def release(self) -> None:
+        """Give memory back until the next sync; an engine that has none to give goes on holding its weights."""
 
 
 def check_version(engine: RolloutEngine, wanted: int) -> None:

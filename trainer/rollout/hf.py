@@ -42,6 +42,9 @@ class HfEngine:
                 own[name].copy_(tensor)
         self._version = policy_version
 
+    def release(self) -> None:
+        """Nothing: the key-value cache goes with the call, and the copy of the actor is small beside its optimizer."""
+
     @torch.no_grad()
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> Response:
         """Sample one response per request, at most `max_batch_size` at a time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from trainer.config import ConfigError, ConfigProblem
 from trainer.failures import NonFiniteError, WeightSyncError
 from trainer.rollout.engine import Request, Response, Sampling
 from trainer.rollout.parity import ParityCheck
+from trainer.rollout.team import Team, rows
 from trainer.rollout.vllm_settings import set_environment
 
 if TYPE_CHECKING:
@@ -51,16 +53,22 @@ class SyncSteps:
     forget: Callable[[LLM], None] = forget_prefixes
 
 
-def open_llm(arguments: dict[str, object]) -> LLM:
+def open_llm(arguments: dict[str, object], team: Team | None = None) -> LLM:
     """Start vLLM; the process's random states are left as they were.
+
+    Args:
+        arguments: Of `vllm.LLM`.
+        team: The ranks that hold this engine together; None for this one alone.
 
     Raises:
         ConfigError: vLLM refuses its arguments.
     """
-    set_environment()
+    name = None if team is None or team.size == 1 else f"autotune-{team.all(os.getpid())[0]}"
+    set_environment(name)
     from vllm import LLM
 
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     try:
         llm = LLM(**arguments)
     except ValueError as error:
@@ -71,6 +79,7 @@ def open_llm(arguments: dict[str, object]) -> LLM:
         random.setstate(states[0])
         np.random.set_state(states[1])
         torch.set_rng_state(states[2])
+        torch.cuda.set_rng_state_all(on_gpus)
     # At its end vLLM would destroy the process group, which is the trainer's; memory goes with the process.
     finalizer = getattr(llm.llm_engine.engine_core, "_finalizer", None)
     if finalizer is not None:
@@ -89,6 +98,8 @@ class VllmEngine:
         parity: Checks every sync on the first request that follows; None trusts it.
         steps: What a sync consists of.
         tied: A weight that vLLM has under a second name too: the name that comes, and the other.
+        team: The ranks that hold this engine together; None for this one alone.
+        sleeps: Give the memory back at `release`.
     """
 
     def __init__(
@@ -101,6 +112,8 @@ class VllmEngine:
         parity: ParityCheck | None = None,
         steps: SyncSteps | None = None,
         tied: tuple[str, str] | None = None,
+        team: Team | None = None,
+        sleeps: bool = False,
     ) -> None:
         self._llm = llm
         self._pad_id = pad_id
@@ -109,6 +122,9 @@ class VllmEngine:
         self._parity = parity
         self._steps = steps or SyncSteps()
         self._tied = tied
+        self._team = team or Team()
+        self._sleeps = sleeps
+        self._asleep = False
         self._version = -1
         self._unchecked = False
 
@@ -121,24 +137,40 @@ class VllmEngine:
         """Load the actor's weights and forget every cached prefix."""
         if self._parity is not None:
             weights = self._parity.taking(weights)
+        if self._asleep:
+            self._llm.wake_up(tags=["weights"])
         self._steps.load(self._llm, _fresh(weights, self._tied))
         self._steps.forget(self._llm)
+        if self._asleep:
+            # Only now: with the copies that loading makes, weights and cache might not fit together.
+            self._llm.wake_up(tags=["kv_cache"])
+            self._asleep = False
         self._version = policy_version
         self._unchecked = True
 
+    def release(self) -> None:
+        """Give weights and key-value cache back; the next sync brings new weights, so these need not be kept."""
+        if self._sleeps and not self._asleep:
+            self._llm.sleep(level=2)
+            self._asleep = True
+            self._version = -1
+
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> Response:
-        """Sample one response per request.
+        """Sample one response per request; the ranks of the team call it together.
 
         Raises:
             NonFiniteError: The actor's log-probabilities are not finite.
             WeightSyncError: The engine computes something else than the actor.
         """
-        response = self._sampled(requests, sampling)
+        if self._asleep:  # vLLM would wait for ever
+            raise WeightSyncError("vLLM sleeps and holds no weights", hint="sync the weights before sampling")
+        everyone, mine = self._team.gathered(requests)
+        response = self._sampled(everyone, sampling)
         if self._parity is not None and self._unchecked and sampling.temperature > 0:
             # vLLM reports greedy log-probabilities at temperature 1 or not at all: only sampled ones are compared.
-            self._parity.check(requests, response)
+            self._parity.check(everyone, response)
             self._unchecked = False
-        return response
+        return rows(response, mine)
 
     def _sampled(self, requests: Sequence[Request], sampling: Sampling) -> Response:
         from vllm import SamplingParams

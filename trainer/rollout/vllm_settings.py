@@ -8,12 +8,19 @@ from pathlib import Path
 import torch
 
 from trainer.config import Config
+from trainer.distributed import World
 
 _GIB = 2**30
 
 
-def set_environment() -> None:
-    """Set what vLLM reads when it is imported; what a person has exported stays, but for what the trainer needs."""
+def set_environment(team_name: str | None = None) -> None:
+    """Set what vLLM reads when it is imported; what a person has exported stays, but for what the trainer needs.
+
+    Args:
+        team_name: What the ranks of one engine call themselves on this machine; None when it is held by one.
+    """
+    if team_name is not None:
+        os.environ["VLLM_DIST_IDENT"] = team_name
     # In this process: the weights are handed over as tensors, and nothing outlives the trainer.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     for name, value in {
@@ -22,18 +29,24 @@ def set_environment() -> None:
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_LOGGING_STREAM": "ext://sys.stderr",
         "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_HOST_IP": "127.0.0.1",
     }.items():
         os.environ.setdefault(name, value)
+    if os.environ.get("LOCAL_WORLD_SIZE", "1") == os.environ.get("WORLD_SIZE", "1"):
+        os.environ.setdefault("VLLM_HOST_IP", "127.0.0.1")  # on one machine nothing needs to be seen from outside
 
 
-def engine_arguments(config: Config, directory: Path, device: torch.device) -> dict[str, object]:
+def sleeps(config: Config, device: torch.device) -> bool:
+    """Whether the engine gives its memory back while the trainer computes: vLLM can do that on a GPU alone."""
+    return device.type == "cuda" and config.rollout.enable_sleep_mode is not False
+
+
+def engine_arguments(config: Config, directory: Path, world: World) -> dict[str, object]:
     """The arguments of `vllm.LLM`.
 
     Args:
         config: Reads `rollout`, `model.dtype`, the lengths of `data` and `trainer.seed`.
         directory: Holds the model's `config.json`; the weights come by sync.
-        device: The trainer's; decides how memory for the key-value cache is measured.
+        world: The trainer's ranks, of which each opens its engine; its device decides how memory is measured.
     """
     rollout, data = config.rollout, config.data
     arguments: dict[str, object] = {
@@ -53,10 +66,16 @@ def engine_arguments(config: Config, directory: Path, device: torch.device) -> d
         "generation_config": "vllm",
         "trust_remote_code": config.model.trust_remote_code,
         "seed": config.trainer.seed,
+        "tensor_parallel_size": rollout.tensor_model_parallel_size or 1,
+        # With several ranks vLLM joins the trainer's process group instead of making one of its own.
+        "distributed_executor_backend": "external_launcher" if world.size > 1 else None,
+        "enable_sleep_mode": sleeps(config, world.device) or None,
     }
+    if rollout.tensor_model_parallel_size not in (None, 1) and world.device.type == "cpu":
+        arguments["worker_cls"] = "trainer.rollout.vllm_worker.NamedCPUWorker"
     if rollout.gpu_memory_utilization is not None:
         arguments["gpu_memory_utilization"] = rollout.gpu_memory_utilization
-    elif device.type == "cpu":
+    elif world.device.type == "cpu":
         arguments["kv_cache_memory_bytes"] = _GIB
     else:
         arguments["gpu_memory_utilization"] = 0.3
