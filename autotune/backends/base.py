@@ -66,6 +66,13 @@ class Backend(Protocol):
         """Writes what the process reads (``config.yaml``) into the trial directory and says how to start it."""
         ...
 
+    def continues(self, shorter: FlatConfig, longer: FlatConfig) -> bool:
+        """Whether a run of ``longer`` begins exactly like one of ``shorter`` and can go on from its checkpoint.
+
+        That is so where only the number of steps differs, and nothing in the run depends on it.
+        """
+        ...
+
     def command_line(self, trainer: TrainerSpec, config: FlatConfig) -> Sequence[str]:
         """What a person types to run one complete configuration without this project, from the working directory.
 

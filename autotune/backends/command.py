@@ -93,6 +93,10 @@ class CommandBackend:
         env = {"OMP_NUM_THREADS": str(max(1, int(self._cpus))), "TOKENIZERS_PARALLELISM": "false"}
         return Command(argv=adapter_argv(), env=env)
 
+    def continues(self, shorter: FlatConfig, longer: FlatConfig) -> bool:  # noqa: ARG002 - one signature for all
+        """Never: what else in a program depends on the number of steps is not known."""
+        return False
+
     def command_line(self, trainer: TrainerSpec, config: FlatConfig) -> Sequence[str]:
         """The command with its placeholders filled in; what it writes goes to ``output``."""
         names = {*trainer.parameters, STEPS_PATH, SEED_PATH}

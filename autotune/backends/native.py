@@ -18,6 +18,8 @@ from autotune.spec.values import FlatConfig, JsonValue
 from trainer.config import ConfigError, ConfigProblem, build, compose, flatten, metrics_of
 
 STEPS_PATH = "trainer.total_steps"
+_HOUSEKEEPING = ("trainer.save_freq", "trainer.max_checkpoints")
+"""What changes nothing that is learnt or measured."""
 SEED_PATH = "trainer.seed"
 
 
@@ -79,6 +81,19 @@ class NativeBackend:
         """
         write_config(config, directory)
         return Command(argv=(sys.executable, "-m", "trainer", "--trial"), env=self._environment())
+
+    def continues(self, shorter: FlatConfig, longer: FlatConfig) -> bool:
+        """Whether a run of ``longer`` begins exactly like one of ``shorter`` and can go on from its checkpoint.
+
+        A cosine schedule and an adaptive KL penalty without a horizon of its own are spread over all the steps.
+        """
+        spread = longer.get("trainer.optim.scheduler") != "constant"
+        adaptive = longer.get("algorithm.kl_ctrl.type") == "adaptive"
+        if spread or (adaptive and longer.get("algorithm.kl_ctrl.horizon") is None):
+            return False
+        ignored = {STEPS_PATH, *_HOUSEKEEPING}
+        differing = {path for path in shorter.keys() | longer.keys() if shorter.get(path) != longer.get(path)}
+        return differing <= ignored
 
     def command_line(self, trainer: TrainerSpec, config: FlatConfig) -> Sequence[str]:
         """What a person types to run one complete configuration without this project.

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,6 +121,25 @@ def run_on_ray(  # noqa: PLR0913 - each is one independent fact of the run
         _wait_for_ends(job, dispatcher.directories())
     if dispatcher.error is not None:
         raise dispatcher.error
+
+
+@contextlib.contextmanager
+def ray_kept(address: str | None, places: Sequence[tuple[Resources, int]]) -> Iterator[None]:
+    """Keeps one Ray for several runs one after the other, since starting it takes seconds.
+
+    Args:
+        address: A running Ray cluster; without one a Ray of its own is started on this machine.
+        places: What a trial of each run occupies, and how many run at a time.
+
+    Raises:
+        UsageError: If this machine can never give a trial of one of the runs its resources.
+        UnreachableError: If Ray does not start or answer.
+    """
+    cpus = max(resources.cpus * parallel for resources, parallel in places)
+    with _environment(_QUIET), _connection(address, Resources(cpus=cpus), 1):
+        for resources, parallel in () if address else places:
+            _slots(resources, parallel)
+        yield
 
 
 def _tune(dispatcher: Dispatcher, job: Job, storage: Path, resources: Resources, parallel: int) -> None:

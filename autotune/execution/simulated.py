@@ -153,7 +153,7 @@ class _Simulation:
 
     def _launch(self, launch: Launch) -> None:
         trial = launch.attempt.trial
-        done = self.reached.get(trial, 0)
+        done = self.reached.get(trial, launch.origin.step if launch.origin else 0)
         curve = itertools.islice(self._alive(trial, self.curve(launch.config, trial)), done, None)
         worker = _Worker(attempt=launch.attempt, curve=curve, started_at=self.clock.now(), step=done)
         self._note("launch", worker)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from autotune.backends.base import Backend
 from autotune.errors import AutotuneError, InvalidConfigError
+from autotune.execution.checkpoints import adopt
 from autotune.execution.metrics_tail import Line, StepLine
 from autotune.execution.trial_lock import try_lock
 from autotune.execution.trial_process import TrialProcess
@@ -151,6 +152,8 @@ class Worker:
 
     def _launch_locked(self, launch: Launch, directory: Path, lock: int) -> TrialProcess:
         try:
+            if launch.origin is not None:
+                adopt(Path(launch.origin.directory), directory, launch.origin.step)
             command = self._load_backend(self._job.backend).prepare(launch.config, directory)
         except BaseException:
             os.close(lock)

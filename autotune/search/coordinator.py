@@ -31,6 +31,7 @@ from autotune.search.types import (
     Launch,
     Metrics,
     NextTrial,
+    Origin,
     Outcome,
     Pause,
     Point,
@@ -48,6 +49,7 @@ from autotune.states import TrialState, check_trial_transition
 __all__ = ["Closing", "Coordinator"]
 
 Check = Callable[[FlatConfig], Sequence[Problem]]
+Descent = Callable[[FlatConfig], Origin | None]
 
 
 class Coordinator:
@@ -62,6 +64,7 @@ class Coordinator:
         deadline: Epoch seconds after which the wall-clock budget is spent; ``None`` = never.
         check: Finds what is wrong with a complete configuration before it costs anything.
         seed_path: The configuration's own path for the seed, which the finalists' fresh runs change.
+        descent: Finds the earlier trial that a configuration would only repeat the beginning of.
 
     Raises:
         InvalidSpaceError: If a pruner cannot be built, or there are to be finalists and nothing says where the seed is.
@@ -78,12 +81,14 @@ class Coordinator:
         deadline: float | None = None,
         check: Check = lambda _: (),
         seed_path: str | None = None,
+        descent: Descent = lambda _: None,
     ) -> None:
         self._space = space
         self._base = base
         self._fence = fence
         self._deadline = deadline
         self._check = check
+        self._descent = descent
         if space.finalists is not None and seed_path is None:
             raise InvalidSpaceError(
                 "`finalists` needs fresh seeds, but the trainer does not say where its seed is.",
@@ -374,9 +379,13 @@ class Coordinator:
             rung = trial.reason.numbers.get("rung", trial.last_step)
             text = f"trial {trial.number} was promoted from rung {rung:g} and started attempt {number}"
             started = replace(started, reason=None)
+        origin = self._descent(trial.config)
+        if origin is not None and trial.last_step < origin.step:
+            started = self._ledger.inherit(started, origin, now)
+            text = f"{text}; it goes on from step {origin.step} of {origin.name}"
         self._ledger.move(trial, TrialState.RUNNING, now, text, becomes=started)
         self._ledger.begin(trial, attempt)
-        return Launch(attempt=attempt, config=trial.config, directory=f"{trial.number:04d}")
+        return Launch(attempt=attempt, config=trial.config, directory=f"{trial.number:04d}", origin=origin)
 
     def _look_at_the_clock(self, now: float) -> None:
         if self._deadline is not None and now >= self._deadline:

@@ -10,7 +10,7 @@ from autotune.search.book import Book
 from autotune.search.curves import Curve
 from autotune.search.records import event
 from autotune.search.roster import Roster
-from autotune.search.types import Attempt, Event, Point, Trial
+from autotune.search.types import Attempt, Event, Origin, Point, Trial
 from autotune.spec.values import FlatConfig
 from autotune.states import TrialState, check_trial_transition
 
@@ -115,6 +115,13 @@ class Ledger:
         self.trials.put(trial)
         self.curves[trial.number] = curve
         self._reported[attempt.token] = point.step
+
+    def inherit(self, trial: Trial, origin: Origin, now: float) -> Trial:
+        """The trial with the beginning of its curve, which an earlier one has trained already."""
+        points = [replace(point, time=now) for point in origin.points if point.step <= origin.step]
+        self._book.save(self.trials[trial.number], points)
+        self.curves[trial.number] = Curve(points)
+        return replace(trial, last_step=origin.step)
 
     def save(self, trial: Trial, events: Sequence[Event]) -> None:
         """The trial as it is now."""

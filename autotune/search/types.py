@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -109,6 +109,23 @@ Verdict: TypeAlias = Continue | Pause | Stop
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """Where a trial begins that an earlier one has already trained.
+
+    Attributes:
+        directory: The earlier trial's directory, absolute.
+        step: The step of its checkpoint.
+        name: Which trial it is, for people.
+        points: The earlier trial's curve up to that step.
+    """
+
+    directory: str
+    step: int
+    name: str
+    points: Sequence[Point] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Launch:
     """Start this attempt.
 
@@ -116,11 +133,13 @@ class Launch:
         config: The complete configuration of the trial, flat.
         directory: Name of the trial's directory inside the job's; attempts of one trial share it, so that a later
             attempt goes on from the checkpoint of an earlier one.
+        origin: What the trial goes on from as long as it has no checkpoint of its own.
     """
 
     attempt: Attempt
     config: FlatConfig
     directory: str
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,13 +16,15 @@ import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from autotune.backends import get_backend
 from autotune.errors import AutotuneError, LeaseLostError
 from autotune.search.book import Book
-from autotune.search.coordinator import Closing, Coordinator
+from autotune.search.coordinator import Closing, Coordinator, Descent
 from autotune.search.stages import Handover, hand_over, judge_stage
 from autotune.search.types import Trial
 from autotune.service.checking import TrialCheck
@@ -31,7 +33,7 @@ from autotune.service.publishing import Observer, PublishingBook
 from autotune.service.reporting import report_job
 from autotune.service.service import Service, open_service
 from autotune.service.spaces import ResolvedSpace, resolve_document
-from autotune.service.staging import as_it_runs, directory_of, failure_hint, handed_over, is_over
+from autotune.service.staging import as_it_runs, descent, directory_of, failure_hint, handed_over, is_over
 from autotune.service.steering import Steering
 from autotune.settings import load_settings
 from autotune.spec.types import OnFail
@@ -126,6 +128,10 @@ class JobDriver:
         resolved = resolve_document(job.document, job.file)
         with self._service.store.read() as work:
             studies = work.jobs.studies(job.id)
+        with self._ray(resolved):
+            return self._run_studies(job, resolved, studies, by_hand=by_hand)
+
+    def _run_studies(self, job: Job, resolved: ResolvedSpace, studies: Sequence[Study], *, by_hand: bool) -> JobEnd:
         given, end = Handover(), JobEnd(state=JobState.COMPLETED)
         for place, (part, study) in enumerate(zip(resolved.parts, studies, strict=True)):
             if is_over(study, part.stage) and place + 1 < len(studies):
@@ -195,12 +201,28 @@ class JobDriver:
             deadline=deadline,
             check=TrialCheck(space, self._settings),
             seed_path=resolved.seed_path,
+            descent=self._descent(job, study, space.trainer.backend),
         )
         coordinator.recover(now)
         if by_hand:
             coordinator.reopen(now)
         self._poll(coordinator)
         return coordinator
+
+    def _ray(self, resolved: ResolvedSpace) -> AbstractContextManager[None]:
+        """What keeps Ray from one stage to the next; nothing for a job with one search."""
+        if not resolved.stages:
+            return nullcontext()
+        from autotune.execution.ray_tune import ray_kept
+
+        places = [(part.space.resources, part.space.budget.parallel) for part in resolved.parts]
+        return ray_kept(self._settings.ray_address, places)
+
+    def _descent(self, job: Job, study: Study, name: str) -> Descent:
+        with self._service.store.read() as work:
+            earlier = work.jobs.studies(job.id)[: study.stage]
+        job_dir = self._settings.job_dir(job.id)
+        return descent(get_backend(name), job_dir, earlier, lambda one: self._open(one).load())
 
     def _run_trials(self, coordinator: Coordinator, resolved: ResolvedSpace, study: Study) -> None:
         from autotune.execution.ray_tune import run_on_ray

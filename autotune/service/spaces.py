@@ -100,10 +100,10 @@ def _resolve(space: Space, document: dict[str, JsonValue], file: str, stage: Sta
             hint=error.hint,
             problems=placed(space, error.problems),
         ) from error
-    space = check_space(space, description.config, description.metrics, description.steps)
+    steps = space.budget.steps or description.steps
+    space = check_space(space, description.config, description.metrics, steps)
     if stage is not None:
         check_criteria(stage, description.metrics)
-    steps = space.budget.steps or description.steps
     budget = document["budget"]
     assert isinstance(budget, dict)
     document["budget"] = {**budget, "steps": steps}

@@ -6,12 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from autotune.backends.base import Backend
 from autotune.errors import NotFoundError
+from autotune.execution.checkpoints import steps_of
 from autotune.search.book import History
 from autotune.search.stages import Handover, StageVerdict, hand_over, receive
+from autotune.search.types import Origin
 from autotune.service.spaces import ResolvedSpace
 from autotune.spec.nearest import did_you_mean
 from autotune.spec.types import OnFail, Stage
+from autotune.spec.values import FlatConfig
 from autotune.store.values import Study
 
 Load = Callable[[Study], History]
@@ -75,6 +79,36 @@ def as_it_runs(part: ResolvedSpace, given: Handover) -> ResolvedSpace:
     space, base = receive(part.stage, part.base, given)
     carried = {path: base[path] for path in given.fixed if path in base and base[path] != part.base.get(path)}
     return replace(part, space=space, base=base, carried=carried)
+
+
+def descent(
+    backend: Backend, job_dir: Path, studies: Sequence[Study], load: Load
+) -> Callable[[FlatConfig], Origin | None]:
+    """Finds, for a configuration, the trial of an earlier stage that has trained its beginning already.
+
+    Args:
+        backend: Says which run continues which.
+        job_dir: The job's directory.
+        studies: The earlier stages.
+        load: Reads their trials and curves.
+    """
+    found: list[tuple[FlatConfig, Origin]] = []
+    for study in studies:
+        history = load(study)
+        for trial in history.trials:
+            directory = directory_of(job_dir, study) / "trials" / f"{trial.number:04d}"
+            steps = [step for step in steps_of(directory) if step <= trial.last_step]
+            if steps:
+                points = [point for point in history.curves.get(trial.number, ()) if point.step <= steps[-1]]
+                name = f"trial {trial.number} of stage {study.title}"
+                origin = Origin(directory=str(directory), step=steps[-1], name=name, points=points)
+                found.append((trial.config, origin))
+    found.sort(key=lambda one: -one[1].step)
+
+    def find(config: FlatConfig) -> Origin | None:
+        return next((origin for shorter, origin in found if backend.continues(shorter, config)), None)
+
+    return find
 
 
 def failure_hint(stage: Stage, verdict: StageVerdict, cause: str) -> str:

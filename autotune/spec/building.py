@@ -53,7 +53,9 @@ def build_space(table: Table, report: Report) -> Space:
         stages.append(read_stage(section, space, stages))
     if not stages:
         return dataclasses.replace(_plain(top, shared, marks, quiet=True), document=document)
-    return dataclasses.replace(stages[-1].space, stages=tuple(stages), document=document, marks=marks)
+    return dataclasses.replace(
+        stages[-1].space, description=shared.description, stages=tuple(stages), document=document, marks=marks
+    )
 
 
 def _plain(

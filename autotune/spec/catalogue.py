@@ -29,7 +29,7 @@ def spaces_dir() -> Path:
 
 def shipped_paths() -> Mapping[str, Path]:
     """Name -> path of every shipped space; the name is the file's stem."""
-    return {path.stem: path for path in sorted(spaces_dir().glob("*.yaml"))}
+    return {path.stem: path for path in sorted(spaces_dir().glob("*.yaml"), key=lambda path: path.stem)}
 
 
 def shipped_spaces() -> list[ShippedSpace]:

@@ -112,3 +112,31 @@ def test_components_of_the_reward_are_metrics_and_their_weights_parameters():
     assert "reward/short" not in get_backend("native").describe(TrainerSpec()).metrics
     own = {**overrides, "reward.eval_name": "prefix_match"}
     assert "eval/short" not in get_backend("native").describe(TrainerSpec(overrides=own)).metrics
+
+
+@pytest.mark.parametrize(
+    ("changes", "continued"),
+    [
+        ({}, True),
+        ({"trainer.save_freq": 5}, True),
+        ({"trainer.optim.lr": 1e-3}, False),
+        ({"trainer.seed": 1}, False),
+        ({"trainer.optim.scheduler": "cosine"}, False),
+        ({"algorithm.kl_ctrl.type": "adaptive"}, False),
+    ],
+)
+def test_a_longer_run_continues_a_shorter_one_where_only_the_steps_differ_and_nothing_depends_on_them(
+    changes, continued
+):
+    backend = get_backend("native")
+    base = backend.describe(TrainerSpec(overrides={"data": "digits", "model": "tiny"})).config
+    assert backend.continues({**base, "trainer.total_steps": 10}, {**base, "trainer.total_steps": 20, **changes}) is (
+        continued
+    )
+
+
+def test_an_adaptive_penalty_with_a_horizon_of_its_own_does_not_depend_on_the_steps():
+    backend = get_backend("native")
+    overrides = {"data": "digits", "model": "tiny", "algorithm.kl_ctrl.type": "adaptive"}
+    base = backend.describe(TrainerSpec(overrides={**overrides, "algorithm.kl_ctrl.horizon": 100})).config
+    assert backend.continues(base, {**base, "trainer.total_steps": 80})

@@ -1,4 +1,5 @@
 import time
+from dataclasses import replace
 
 import pytest
 from process_backend import BACKEND
@@ -8,7 +9,7 @@ from autotune.execution.backend_path import load_backend
 from autotune.execution.metrics_tail import StepLine
 from autotune.execution.trial_lock import try_lock
 from autotune.execution.worker import HEARTBEAT_S, Job, Worker
-from autotune.search.types import Attempt, EndKind, Launch
+from autotune.search.types import Attempt, EndKind, Launch, Origin
 
 
 def worker(directory, backend="process_backend:BACKEND", load=load_backend, steps=4, grace_s=2.0):
@@ -120,3 +121,13 @@ def test_a_backend_that_cannot_be_loaded_says_how_to_name_one(no_strays, name):
 
 def test_a_backend_is_loaded_by_its_path():
     assert load_backend("process_backend:BACKEND") is BACKEND
+
+
+def test_an_attempt_with_an_origin_goes_on_from_the_other_trials_checkpoint(no_strays):
+    (no_strays / "earlier/checkpoints/step_3").mkdir(parents=True)
+    one = worker(no_strays, steps=5)
+    origin = Origin(directory=str(no_strays / "earlier"), step=3, name="an earlier trial")
+    one.begin(replace(launch(steps=5), origin=origin))
+    steps, outcome = run(one)
+    assert steps == [4, 5]
+    assert outcome.kind is EndKind.FINISHED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from contextlib import nullcontext
 
 import pytest
 
@@ -10,6 +11,7 @@ from autotune.errors import InvalidSpaceError, NotFoundError
 from autotune.execution.simulated import Failure, simulate
 from autotune.search.types import EndKind
 from autotune.service.driver import JobDriver
+from autotune.service.staging import directory_of
 
 SOURCE = textwrap.dedent("""
     name: staged
@@ -64,6 +66,9 @@ class Simulated(JobDriver):
         budget = resolved.space.budget
         clock = self._service.clock
         simulate(coordinator, self.curve, parallel=budget.parallel, clock=clock, steps=resolved.steps)
+
+    def _ray(self, resolved):
+        return nullcontext()
 
     def _observers(self, job, part, study):
         return {}
@@ -247,3 +252,42 @@ def test_all_that_the_trainer_does_not_know_is_told_for_all_stages_at_once(servi
     assert found["stages[0].pass"].line == 10
     assert "'perf/peak_memory_gb'" in found["stages[0].pass"].hint
     assert found["stages[1].search.ppo_epoch"].line == 12
+
+
+def test_a_longer_stage_goes_on_from_the_checkpoint_of_a_configuration_already_tried(run, service):
+    """The same two configurations, first for three steps and then for eight: the three are not run again."""
+    text = textwrap.dedent("""
+        name: longer
+        trainer: {overrides: {data: digits, model: tiny, micro_batch_size_per_gpu: 8}}
+        stages:
+          - name: short
+            search: {lr: {float: [1e-5, 1e-3], log: true}}
+            objective: {metric: eval/reward}
+            budget: {trials: 2, steps: 3}
+            start_from: [default, {lr: 1e-3}]
+            carry: {as: start, top: 2}
+          - name: long
+            objective: {metric: eval/reward}
+            budget: {trials: 2, steps: 8}
+    """)
+
+    class Writes(Simulated):
+        """Leaves the checkpoint of a trial's last step where a trainer would."""
+
+        def _run_trials(self, coordinator, resolved, study):
+            super()._run_trials(coordinator, resolved, study)
+            directory = directory_of(self._settings.job_dir(self._lease.job), study)
+            for trial in coordinator.trials.values():
+                (directory / f"trials/{trial.number:04d}/checkpoints/step_{trial.last_step}").mkdir(parents=True)
+
+    job = run(text, driver=Writes)
+    assert job.state == "completed"
+    trials = service.trials(job.id).items
+    assert [trial.last_step for trial in trials] == [8, 8]
+    assert sorted(trial.cost_s for trial in trials) == [5.0, 5.0]
+    assert all(c.steps == list(range(1, 9)) for c in service.curves(job.id, ["eval/reward"]))
+    texts = [event.text for event in service.events(job.id) if event.stage == "long" and "goes on from" in event.text]
+    assert sorted(texts) == [
+        "trial 0 started; it goes on from step 3 of trial 1 of stage short",
+        "trial 1 started; it goes on from step 3 of trial 0 of stage short",
+    ]

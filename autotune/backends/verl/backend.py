@@ -130,6 +130,10 @@ class VerlBackend:
         env = {"OMP_NUM_THREADS": str(max(1, int(self._cpus))), "TOKENIZERS_PARALLELISM": "true"}
         return Command(argv=adapter_argv(), env=env)
 
+    def continues(self, shorter: FlatConfig, longer: FlatConfig) -> bool:  # noqa: ARG002 - one signature for all
+        """Never: what else in verl depends on the number of steps is not known."""
+        return False
+
     def command_line(self, trainer: TrainerSpec, config: FlatConfig) -> Sequence[str]:
         """The command line of verl for one complete configuration; everything that was repaired is in it.
 
