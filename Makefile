@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: help setup demo test check format lock clean
+.PHONY: help setup demo test check gpu-check format lock clean
 
 help:
 	@echo "make demo    tune twelve real PPO runs on this machine's CPU (about five minutes)"
 	@echo "make test    run every test"
 	@echo "make check   lint, types, walls"
+	@echo "make gpu-check  train on one NVIDIA GPU for a few minutes and write down what came of it"
 	@echo "make setup   create $(VENV) from the lock files"
 	@echo "make format  format the code"
 	@echo "make lock    resolve the lock files again"
@@ -31,6 +32,11 @@ check: setup
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+
+# On a machine that has torch and transformers already: make gpu-check GPU_PYTHON=python3
+GPU_PYTHON ?= $(BIN)/python
+gpu-check:
+	@$(GPU_PYTHON) benchmarks/gpu_check.py --check
 
 format: setup
 	@$(BIN)/ruff check --fix .

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from autotune.settings import Settings
+if TYPE_CHECKING:
+    from autotune.settings import Settings
 
 
 class Status(StrEnum):

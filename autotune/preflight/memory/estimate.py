@@ -23,7 +23,7 @@ _MOMENTS = 2 * FLOAT32  # AdamW's two, in float32
 _CHUNK_COPIES = 4  # float32 tensors of a chunk's size that the log-probabilities need at once
 RUNTIME = "runtime"
 _GPU_RUNTIME = GIB  # the CUDA context, cuBLAS and NCCL buffers
-_HOST_RUNTIME = 6 * GIB // 10  # an interpreter with torch and transformers loaded
+_HOST_RUNTIME = 4 * GIB // 10  # an interpreter with torch and transformers loaded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
