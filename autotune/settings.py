@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autotune.errors import NotAllowedError, Problem, UsageError
@@ -19,11 +19,22 @@ class Settings(BaseSettings):
 
     home: Path = Field(default=Path("~/.autotune"), description="Where databases, trials and caches live.")
     url: str | None = Field(default=None, description="The service to talk to; without it the service runs embedded.")
+    token: SecretStr | None = Field(default=None, description="The access token for the service at AUTOTUNE_URL.")
+    requests_per_s: float = Field(default=50.0, gt=0, description="Requests a second that one token may make.")
+    requests_at_once: int = Field(default=200, ge=1, description="Requests that one token may make in one go.")
+    allow: str = Field(
+        default="",
+        description="What spaces of token holders may run besides the built-in trainer: command, verl, remote_code, "
+        "reward_functions; separated by commas.",
+    )
     database_url: str | None = Field(default=None, description="SQLAlchemy URL of the study database.")
     mlflow_uri: str | None = Field(default=None, description="MLflow tracking URI.")
     ray_address: str | None = Field(default=None, description="A running Ray cluster; without it a local Ray starts.")
     grace_s: float = Field(default=20.0, gt=0, description="Seconds between SIGTERM and SIGKILL for a trial.")
     jobs: int = Field(default=1, ge=1, description="Jobs that the service runs at a time on this machine.")
+    gpu_memory_gib: float | None = Field(
+        default=None, gt=0, description="Memory of one GPU where trials run (GiB); without it this machine's is asked."
+    )
     lease_s: float = Field(default=30.0, gt=0, description="Seconds until the lease of a silent driver expires.")
 
     @property

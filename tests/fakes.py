@@ -19,6 +19,7 @@ from autotune.views import (
     ErrorView,
     EventView,
     JobView,
+    MemoryView,
     ObjectiveView,
     Page,
     ParameterView,
@@ -208,6 +209,9 @@ def make_plan(name: str = "demo") -> PlanView:
         gpus_per_trial=0.0,
         proposals=[{"trainer.optim.lr": 1e-3}],
         warnings=["4 trials are few for 2 parameters"],
+        memory=MemoryView(
+            peak_gib=4.2, phase="actor update", parts={"actor weights": 2.0}, room_gib=24.0, room="test", device="gpu"
+        ),
     )
 
 
