@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trainer.config.algorithm_rules import algorithm_problems
+from trainer.config.machine_rules import machine_problems
+from trainer.config.preference_rules import preference_problems
 from trainer.config.problems import ConfigProblem
+from trainer.config.reward_rules import reward_problems
 from trainer.config.rollout_rules import rollout_problems, rollout_world_problems
 from trainer.config.schema import Config, ModelConfig
 
@@ -80,26 +83,6 @@ def _clip(config: Config) -> list[ConfigProblem]:
     if high is not None and high < low:
         message = f"got {high:g}, must be at least algorithm.clip_ratio = {low:g}"
         problems.append(ConfigProblem(path="algorithm.clip_ratio_high", message=message, hint="null means the same"))
-    return problems
-
-
-def _reward(config: Config) -> list[ConfigProblem]:
-    name, function = config.reward.name, config.reward.function
-    if (name is None) == (function is None):
-        message = f"reward.name = {name!r} and reward.function = {function!r}: exactly one must be set"
-        return [ConfigProblem(path="reward", message=message, hint="set the other one to null")]
-    problems = []
-    if config.reward.eval_name is not None and config.reward.eval_function is not None:
-        message = (
-            f"reward.eval_name = {config.reward.eval_name!r} and reward.eval_function = "
-            f"{config.reward.eval_function!r}: at most one may be set"
-        )
-        problems.append(ConfigProblem(path="reward", message=message, hint="set one of the two to null"))
-    for key in ("function", "eval_function"):
-        path = getattr(config.reward, key)
-        if path is not None and (path.count(":") != 1 or not all(path.split(":"))):
-            message = f"got {path!r}, must be 'module:function'"
-            problems.append(ConfigProblem(path=f"reward.{key}", message=message, hint="for example my_rewards:score"))
     return problems
 
 
@@ -182,11 +165,13 @@ _RULES: tuple[Callable[[Config], list[ConfigProblem]], ...] = (
     _clip,
     _kl,
     algorithm_problems,
+    preference_problems,
     _model,
     _data,
     rollout_problems,
     _batches,
     _schedule,
     _until,
-    _reward,
+    reward_problems,
+    machine_problems,
 )
