@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK = 2**24
-"""Logits handled at once; a chunk and its few temporaries take 64 MiB each in float32."""
+CHUNK = {"cpu": 2**20, "cuda": 2**24}
+"""Logits handled at once, by device; a chunk and its few temporaries take 4 bytes each for every one of them. A CPU
+works through them twice as fast while they fit its cache; a GPU wants long rows of work."""
 
 
 def logprobs_and_entropy(
-    logits: Tensor, tokens: Tensor, *, temperature: float, entropy: bool, reuse: bool = False, chunk: int = CHUNK
+    logits: Tensor, tokens: Tensor, *, temperature: float, entropy: bool, reuse: bool = False, chunk: int | None = None
 ) -> tuple[Tensor, Tensor | None]:
     """Log-probability of each token and entropy of its distribution, `softmax(logits / temperature)`, in float32.
 
@@ -31,12 +32,13 @@ def logprobs_and_entropy(
         entropy: Compute the entropy too.
         reuse: Let the backward pass write the gradient over the logits. For logits that nobody reads afterwards;
             autograd raises when somebody does.
-        chunk: Logits handled at once.
+        chunk: Logits handled at once (None takes `CHUNK`).
 
     Returns:
         `[batch, time]` each (nats); no entropy when it was not asked for.
     """
-    logprobs, entropies = _FromLogits.apply(logits, tokens, temperature, entropy, reuse, chunk)  # type: ignore[no-untyped-call]
+    size = CHUNK.get(logits.device.type, CHUNK["cuda"]) if chunk is None else chunk
+    logprobs, entropies = _FromLogits.apply(logits, tokens, temperature, entropy, reuse, size)  # type: ignore[no-untyped-call]
     return logprobs, entropies
 
 
@@ -68,11 +70,13 @@ class _FromLogits(torch.autograd.Function):
                 entropies[place] = norms[place] - scaled.softmax(dim=-1).mul_(scaled).sum(dim=-1)
         ctx.save_for_backward(logits, tokens, norms, entropies)
         ctx.options = temperature, reuse, chunk
+        ctx.set_materialize_grads(False)  # an entropy that is only reported costs nothing on the way back
         return logprobs, entropies
 
     @staticmethod
-    def backward(ctx: Any, of_logprobs: Tensor, of_entropies: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Any, of_logprobs: Tensor | None, of_entropies: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         logits, tokens, norms, entropies = ctx.saved_tensors
+        of_logprobs = torch.zeros_like(norms) if of_logprobs is None else of_logprobs
         temperature, reuse, chunk = ctx.options
         result = logits.detach() if reuse else torch.empty_like(logits)
         for place in _chunks(tokens.shape, logits.shape[-1], chunk):
