@@ -312,10 +312,10 @@ def _connection(address: str | None, resources: Resources, parallel: int) -> Ite
         handler = signal.getsignal(signal.SIGTERM)
         try:
             _connect(address, resources, parallel, temporary)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except Exception as error:  # Ray raises plain ones, for example when an overloaded machine takes too long
             where = f"at {address!r} does not answer" if address else "does not start on this machine"
             raise UnreachableError(
-                f"Ray {where}: {error}", hint="Check AUTOTUNE_RAY_ADDRESS, free memory and /dev/shm."
+                f"Ray {where}: {error}", hint="Check AUTOTUNE_RAY_ADDRESS, load, free memory and /dev/shm."
             ) from error
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # ray.init takes SIGTERM for itself

@@ -17,8 +17,9 @@ from autotune.service.doorkeeper import Doorkeeper
 from autotune.service.planning import plan_view
 from autotune.service.present import best_view, event_view, job_view, trial_view
 from autotune.service.safety import allowed_words, refuse_code
-from autotune.service.spaces import resolve_document, resolve_space
+from autotune.service.spaces import ResolvedSpace, resolve_document, resolve_space
 from autotune.service.staging import as_it_runs, handed_over, named, shown, winner_of
+from autotune.service.warm_start import look_up
 from autotune.settings import Settings
 from autotune.spec.catalogue import shipped_spaces
 from autotune.spec.values import JsonValue
@@ -61,7 +62,7 @@ class Service:
         Raises:
             InvalidSpaceError: With every problem of the space.
         """
-        return plan_view(resolve_space(source, file), self.settings)
+        return plan_view(look_up(self._resolve(source, file), file, self.store), self.settings)
 
     def submit(self, source: str, file: str, idempotency_key: str | None = None) -> tuple[JobView, bool]:
         """Stores a job and says whether it is new.
@@ -71,8 +72,9 @@ class Service:
             ConflictError: If a job of this name is at work already, or the key was used for another space.
         """
         self.caller.require(Role.OPERATOR, "submitting a job")
-        resolved = resolve_space(source, file)
-        refuse_code(resolved, self.caller, allowed_words(self.settings.allow))
+        written = self._resolve(source, file)
+        refuse_code(written, self.caller, allowed_words(self.settings.allow))
+        resolved = look_up(written, file, self.store)
         new = NewJob(
             name=resolved.space.name,
             document=resolved.document,
@@ -83,7 +85,8 @@ class Service:
             owner=self.caller.name,
             team=self.caller.team,
             idempotency_key=idempotency_key,
-            body_hash=resolved.digest if idempotency_key else None,
+            # What the same file starts from may change from one day to the next; the file is the same all the same.
+            body_hash=written.digest if idempotency_key else None,
         )
         now = self.clock.now()
         with self.store.begin() as work:
@@ -390,6 +393,12 @@ class Service:
     def _may_act(self, work: UnitOfWork, job_id: str, what: str) -> None:
         job = work.jobs.get(job_id)
         self.caller.require_job(job.id, job.owner, job.team, what)
+
+    def _resolve(self, source: str, file: str) -> ResolvedSpace:
+        resolved = resolve_space(source, file)
+        if any(warm.optuna for part in resolved.parts for warm in part.space.warm_starts):
+            self.caller.require(Role.ADMIN, "reading a database on the disk of the service")
+        return resolved
 
     def _job_view(self, work: UnitOfWork, job: Job) -> JobView:
         studies = work.jobs.studies(job.id)

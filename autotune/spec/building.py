@@ -23,7 +23,7 @@ from autotune.spec.sections import (
     read_sampler,
 )
 from autotune.spec.stages import Shared, read_stage, stage_tables
-from autotune.spec.starts import read_starts
+from autotune.spec.starts import read_starts, read_warm_starts
 from autotune.spec.trainer import read_trainer, with_places
 from autotune.spec.types import Parameter, Space, Stage
 from autotune.spec.values import JsonValue
@@ -97,6 +97,7 @@ def _plain(
         budget=budget,
         retry=shared.retry,
         start_from=starts,
+        warm_starts=read_warm_starts(section, search),
         finalists=read_finalists(section),
         marks=marks,
     )

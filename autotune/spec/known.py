@@ -69,6 +69,8 @@ STAGES: Mapping[str, str] = {
     "carry": "What the next stage gets: the winner's values (fix), or the best configurations as its starts (start).",
     "on_fail": "What happens when the criterion is missed: the job fails, or goes on.",
 }
+WARM_STARTS: Mapping[str, tuple[str, ...]] = {"job": ("job", "top"), "optuna": ("optuna", "study", "top")}
+"""First key of an item of ``start_from`` that names an earlier search -> the keys that go with it."""
 STAGED = ("search", "require", "objective", "objectives", "constraints", "prune", "budget", "finalists", "start_from")
 """The keys of a space file that belong into the stages where there are any."""
 STAGE_TRAINER = ("config", "overrides")

@@ -4,18 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from autotune.spec import known
+from autotune.spec.bounds import Bounds
 from autotune.spec.domains import contains, describe_domain, same
 from autotune.spec.nearest import did_you_mean
 from autotune.spec.nodes import Node, Scalar, Table, join
 from autotune.spec.reader import Section, number_of, show, whole_of
-from autotune.spec.types import Choice, Domain, FloatRange, Parameter, Start
+from autotune.spec.types import Choice, Domain, FloatRange, Parameter, Start, WarmStart
 from autotune.spec.values import JsonValue
+
+_EXAMPLE = "[default, {clip_ratio: 0.1}, {job: earlier-1, top: 5}]"
+_WHERE = {"job": "earlier-1", "optuna": "sqlite:///old.db"}
+_TOP = Bounds(low=1, high=100)
+
+
+def read_warm_starts(top: Section, search: Mapping[str, Parameter]) -> tuple[WarmStart, ...]:
+    """The items of ``start_from`` that name an earlier search."""
+    found: list[WarmStart] = []
+    for place, (path, node) in enumerate(top.items("start_from", _EXAMPLE)):
+        kind = _warm(node, search)
+        if kind is None or not isinstance(node, Table):
+            continue
+        section = Section(node, path, top.report, known.WARM_STARTS[kind])
+        where = section.text(kind)
+        if not where and section.entry(kind) is None:
+            section.complain(kind, "names nothing.", f"Write for example {kind}: {_WHERE[kind]}")
+        found.append(
+            WarmStart(
+                place=place,
+                job=where if kind == "job" else "",
+                optuna=where if kind == "optuna" else "",
+                study=section.text("study") if kind == "optuna" else "",
+                top=section.whole("top", 1, _TOP),
+            )
+        )
+    return tuple(found)
+
+
+def _warm(node: Node, search: Mapping[str, Parameter]) -> str | None:
+    """What kind of earlier search an item names, if it names one; a parameter of that name goes first."""
+    kinds = [kind for kind in known.WARM_STARTS if kind not in search]
+    return next((kind for kind in kinds if isinstance(node, Table) and kind in node.entries), None)
 
 
 def read_starts(top: Section, search: Mapping[str, Parameter]) -> tuple[Start, ...]:
     """The starts in the order of the file: ``default``, ``start-1``, ``start-2``..."""
     starts: list[Start] = []
-    for path, node in top.items("start_from", "[default, {clip_ratio: 0.1}]"):
+    for path, node in top.items("start_from", _EXAMPLE):
+        if _warm(node, search) is not None:
+            continue
         if isinstance(node, Scalar) and node.value == "default":
             start = Start(label="default")
         elif isinstance(node, Table) and node.entries:

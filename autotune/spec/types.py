@@ -255,6 +255,25 @@ class Start:
     values: FlatConfig = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WarmStart:
+    """The best configurations of an earlier search, to be tried before the sampler proposes.
+
+    Attributes:
+        place: Its place in ``start_from``.
+        job: Id of an earlier job; empty for a study of Optuna's.
+        optuna: Address of the database that holds a study of Optuna's.
+        study: The study's name; empty = the only one there is.
+        top: How many, best first.
+    """
+
+    place: int
+    job: str = ""
+    optuna: str = ""
+    study: str = ""
+    top: int = 1
+
+
 class Carry(StrEnum):
     """What a stage hands on to the next one."""
 
@@ -312,6 +331,7 @@ class Space:
     Attributes:
         search: The searched parameters, in the order of the file, by full path.
         require: Conditions over the whole configuration that every proposal meets.
+        warm_starts: What of ``start_from`` is still to be looked up; nothing is, once a job was submitted.
         document: The file as plain JSON after ``extends``: what was submitted, kept for the record.
         marks: Dotted path inside the document -> (file, line, column), for messages about it. A path is where the key
             stands, the path with a colon behind it where its value stands; the empty path is the document itself.
@@ -330,6 +350,7 @@ class Space:
     budget: Budget
     retry: Retry
     start_from: tuple[Start, ...] = ()
+    warm_starts: tuple[WarmStart, ...] = ()
     finalists: Finalists | None = None
     stages: tuple[Stage, ...] = ()
     document: Mapping[str, JsonValue] = field(default_factory=dict)
