@@ -131,6 +131,23 @@ class NotAllowedError(AutotuneError, PermissionError):
     status = 403
 
 
+class UnauthenticatedError(NotAllowedError):
+    """The caller did not say who it is, or its token opens nothing."""
+
+    code = "unauthenticated"
+    status = 401
+
+
+class TooManyRequestsError(AutotuneError):
+    """The caller asks more often than the service answers one of them."""
+
+    code = "too_many_requests"
+    exit_code = 7
+    status = 429
+    wait_s = 1
+    """Seconds after which it is worth trying again."""
+
+
 class UnreachableError(AutotuneError, ConnectionError):
     """The service, the database or Ray does not answer."""
 

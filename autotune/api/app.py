@@ -11,12 +11,14 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
 from autotune import __version__
-from autotune.api import health, jobs, metrics, results, web
+from autotune.api import health, jobs, login, metrics, results, tokens, web
 from autotune.api.dashboard import Dashboard
+from autotune.api.door import Door
 from autotune.api.feed import Feed
 from autotune.api.latency import Latency, MeasureLatency
 from autotune.api.metrics import Exposition
-from autotune.api.middleware import BodyLimit, LoopbackGuard, RequestIdentity
+from autotune.api.middleware import BodyLimit, RequestIdentity
+from autotune.api.pace import Pace
 from autotune.api.port import ServicePort
 from autotune.api.problems import ProblemDetails, install_handlers
 from autotune.settings import Settings
@@ -27,7 +29,9 @@ _DESCRIPTION = """Hyperparameter search for the RL post-training of language mod
 
 Errors are `application/problem+json` (RFC 9457) with a stable `code`, a `hint` with the fix, and the single
 `problems`. Lists are paged: pass `next` as `cursor`. Times are seconds since the Unix epoch, durations seconds.
-There is no authentication yet, so the service answers on loopback names only."""
+While no access token was ever given out, the service answers on loopback names only, and to everybody there. From the
+first token on every request needs one: `Authorization: Bearer TOKEN`; browsers log in at `/login`. Viewers look,
+operators submit jobs and act on those of their team, administrators act on all and give out tokens."""
 
 
 def create_app(
@@ -36,6 +40,7 @@ def create_app(
     *,
     dashboard_storage_url: str | None = None,
     lifespan: Lifespan | None = None,
+    embedded: bool = False,
 ) -> FastAPI:
     """Builds the application.
 
@@ -44,6 +49,7 @@ def create_app(
         settings: The service's settings, kept at ``app.state.settings``.
         dashboard_storage_url: SQLAlchemy URL of the Optuna storage that ``/dashboard`` shows; ``None`` = none.
         lifespan: What runs as long as the server does, for example the supervisor.
+        embedded: Whether only this very process asks, which owns the machine and needs no token.
     """
     app = FastAPI(
         title="autotune",
@@ -60,10 +66,11 @@ def create_app(
     install_handlers(app)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit)
-    app.add_middleware(LoopbackGuard)
+    pace = Pace(settings.requests_per_s, settings.requests_at_once)
+    app.add_middleware(Door, access=None if embedded else lambda: service.access, pace=pace)
     app.add_middleware(RequestIdentity)
     app.add_middleware(MeasureLatency, latency=latency)
-    for router in (jobs.router, results.router, health.router, metrics.router, web.router):
+    for router in (jobs.router, results.router, tokens.router, health.router, metrics.router, login.router, web.router):
         app.include_router(router)
     app.router.default = Dashboard(dashboard_storage_url)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -42,3 +42,28 @@ class WantedTrial(BaseModel):
             examples=[{"lr": 1e-6, "algorithm.kl_ctrl.kl_coef": 0.01}],
         ),
     ]
+
+
+class NewToken(BaseModel):
+    """A token to be made."""
+
+    model_config = _STRICT
+
+    name: Annotated[str, Field(max_length=63, description="Whose it is.", examples=["alice"])]
+    role: Annotated[Literal["viewer", "operator", "admin"], Field(description="What it is for.")] = "viewer"
+    team: Annotated[str, Field(max_length=63, description="Whose jobs it may act on.", examples=["rl"])] = ""
+    expires_s: Annotated[
+        float | None, Field(gt=0, le=1e10, description="Seconds until it expires; null = never.", examples=[7776000])
+    ] = None
+
+
+class Quota(BaseModel):
+    """What a team may use; ``null`` = no limit."""
+
+    model_config = _STRICT
+
+    parallel_gpus: Annotated[float | None, Field(ge=0, le=1e6, description="GPUs at a time.", examples=[16])] = None
+    gpu_hours_a_month: Annotated[
+        float | None, Field(ge=0, le=1e9, description="GPU-hours in a calendar month (UTC).", examples=[2000])
+    ] = None
+    share: Annotated[float, Field(gt=0, le=1e6, description="Weight where several teams wait.", examples=[2.0])] = 1.0

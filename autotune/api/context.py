@@ -8,6 +8,7 @@ from typing import Annotated, cast
 from fastapi import Depends, Header, Path, Query, Request
 from starlette.exceptions import HTTPException
 
+from autotune.access import Caller
 from autotune.api.feed import Feed
 from autotune.api.port import ServicePort
 from autotune.errors import UsageError
@@ -53,9 +54,14 @@ class SpaceSource:
     file: str
 
 
+def caller_of(request: Request) -> Caller:
+    """Who asks, as the door has found out."""
+    return cast(Caller, request.state.caller)
+
+
 def service_of(request: Request) -> ServicePort:
-    """The service that this application was created over."""
-    return cast(ServicePort, request.app.state.service)
+    """The service that this application was created over, asked by whoever asks."""
+    return cast(ServicePort, request.app.state.service).as_caller(caller_of(request))
 
 
 def feed_of(request: Request) -> Feed:
@@ -90,6 +96,7 @@ async def space_source(
     return SpaceSource(text=text, file=file or ("space.json" if kind in _JSON else "space.yaml"))
 
 
+Asker = Annotated[Caller, Depends(caller_of)]
 Service = Annotated[ServicePort, Depends(service_of)]
 News = Annotated[Feed, Depends(feed_of)]
 Source = Annotated[SpaceSource, Depends(space_source)]

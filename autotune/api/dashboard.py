@@ -2,7 +2,7 @@
 
 The dashboard serves absolute paths, so it cannot live under a prefix: it gets the paths below that no route of ours
 took. None of what it offers besides GET is a read (its POST, PUT and DELETE routes create, rename, tell, comment on
-and delete studies), so all of it is refused.
+and delete studies), so all of it is refused, except to an administrator who has shown a token.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from anyio.to_thread import run_sync
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from autotune.access import Caller, Role
 from autotune.errors import NotAllowedError, NotFoundError
 
 if TYPE_CHECKING:
@@ -46,13 +47,14 @@ class Dashboard:
         path: str = scope["path"]
         if not is_dashboard(path):
             raise HTTPException(404)
-        if self._storage_url is None:
-            raise NotFoundError("Optuna Dashboard is not served here.", hint="Start the service with: autotune serve")
-        if scope["method"] not in _READS:
+        caller: Caller = scope["state"]["caller"]
+        if scope["method"] not in _READS and (caller.is_local or caller.role is not Role.ADMIN):
             raise NotAllowedError(
                 f"Optuna Dashboard is read-only here: {scope['method']} {path} is refused.",
                 hint="Jobs are changed through /v1/jobs or with the autotune command.",
             )
+        if self._storage_url is None:
+            raise NotFoundError("Optuna Dashboard is not served here.", hint="Start the service with: autotune serve")
         app = await run_sync(self._open, self._storage_url)
         await app(scope, receive, send)
 

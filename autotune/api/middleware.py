@@ -15,7 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from autotune.api.problems import error_response, problem_response
+from autotune.api.problems import problem_response
 from autotune.errors import NotAllowedError
 
 logger = logging.getLogger("autotune.api")
@@ -69,36 +69,28 @@ class RequestIdentity:
             await response(scope, receive, send_marked)
 
 
-class LoopbackGuard:
-    """Serves only requests that were meant for a loopback address, and changes only from pages of the service itself.
+def loopback_refusal(headers: Headers, method: str) -> NotAllowedError | None:
+    """Why a request is not for whoever owns this machine, or ``None``.
 
     Without authentication two things must not happen: a web page whose name was rebound to 127.0.0.1 reads the
-    service (its ``Host`` header gives it away), and a foreign page sends a request that changes something (its
-    ``Origin`` header gives it away; a plain form needs no permission from the browser).
+    service (its ``Host`` header gives it away), and a foreign page sends a request that changes something.
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one connection."""
-        if scope["type"] == "http":
-            refusal = _refusal(Headers(scope=scope), scope["method"])
-            if refusal is not None:
-                response = error_response(refusal, path=scope["path"], request_id=scope["state"]["request_id"])
-                await response(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
-
-
-def _refusal(headers: Headers, method: str) -> NotAllowedError | None:
     host = headers.get("host", "")
     if not is_loopback(_hostname(f"//{host}")):
         return NotAllowedError(
             f"this service answers on loopback names only, got the Host header {host!r}.",
-            hint="Use http://127.0.0.1:PORT or http://localhost:PORT, through an SSH tunnel from another machine.",
+            hint="Use http://127.0.0.1:PORT or http://localhost:PORT, through an SSH tunnel from another machine; "
+            "or let its administrator give out tokens: autotune token create.",
         )
-    origin = headers.get("origin")
+    return foreign_page(headers, method)
+
+
+def foreign_page(headers: Headers, method: str) -> NotAllowedError | None:
+    """Why a request that changes something comes from another site's page, or ``None``.
+
+    The ``Origin`` header gives it away; a plain form needs no permission from the browser.
+    """
+    host, origin = headers.get("host", ""), headers.get("origin")
     foreign = origin is not None and origin not in (f"http://{host}", f"https://{host}")
     if method not in _SAFE_METHODS and (foreign or headers.get("sec-fetch-site") == "cross-site"):
         return NotAllowedError(

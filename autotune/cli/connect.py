@@ -45,7 +45,7 @@ def connect() -> Iterator[Connection]:
 
     settings = load_settings()
     if settings.url:
-        with Client(settings.url) as client:
+        with Client(settings.url, token=settings.token.get_secret_value() if settings.token else None) as client:
             yield Connection(client=client, settings=settings, embedded=None)
         return
     settings.prepare_home()
@@ -55,7 +55,7 @@ def connect() -> Iterator[Connection]:
     from autotune.service import open_service
 
     service = open_service(settings)
-    app = create_app(service, settings)
+    app = create_app(service, settings, embedded=True)
     with Client(_EMBEDDED_URL, transport=InProcessTransport(app)) as client:
         yield Connection(client=client, settings=settings, embedded=service)
 

@@ -14,15 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.errors import AutotuneError, ConflictError
+from autotune.search.types import Event
+from autotune.service.fairness import in_turn, use_of_teams, why_not
 from autotune.service.owner import new_owner
 from autotune.service.service import Service
 from autotune.settings import Settings
 from autotune.states import JOB_ENDS, JobState
+from autotune.store.database import UnitOfWork
 from autotune.store.values import JobError, Lease
 
 logger = logging.getLogger(__name__)
 
 TICK_S = 0.5
+_QUEUED = 1000
+"""Waiting jobs that are looked at, the newest."""
 MAX_DEATHS = 3
 """A job whose driver died this often without a word is failed instead of being tried again."""
 
@@ -49,6 +54,7 @@ class Supervisor:
         self._settings = settings
         self._drivers: dict[str, Driver] = {}
         self._deaths: Counter[str] = Counter()
+        self._waiting: dict[str, str] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -112,10 +118,26 @@ class Supervisor:
     def _claim(self) -> None:
         while len(self._drivers) < self._settings.jobs:
             with self._service.store.begin() as work:
-                lease = work.jobs.claim(new_owner(), self._service.clock.now(), self._settings.lease_s)
+                now = self._service.clock.now()
+                turn = self._turn(work, now)
+                lease = work.jobs.claim(new_owner(), now, self._settings.lease_s, turn) if turn else None
             if lease is None:
                 return
             self._spawn(lease)
+
+    def _turn(self, work: UnitOfWork, now: float) -> list[str]:
+        """The queued jobs that may start, best first; says in the record of the others what they wait for."""
+        queued = work.jobs.list(states=[JobState.QUEUED], limit=_QUEUED).items
+        if not queued:
+            return []
+        teams = work.access.teams()
+        used = use_of_teams(work, now) if len(queued) > 1 or teams else {}
+        for job in queued:
+            why = why_not(job, used, teams)
+            if why is not None and self._waiting.get(job.id) != why:
+                work.jobs.record(job.id, Event(at=now, kind="job.waits", text=f"waits: {why}", data={}))
+                self._waiting[job.id] = why
+        return [job.id for job in in_turn(queued, used, teams)]
 
     def _spawn(self, lease: Lease) -> None:
         directory = self._settings.job_dir(lease.job)

@@ -6,6 +6,8 @@ so a driver that slept through its lease cannot write over its successor's work 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
 
 from autotune.errors import ConflictError, LeaseLostError, NotFoundError
@@ -60,20 +62,27 @@ class LeaseRepository:
             hint=f"Watch it with: autotune show {job}. If its driver is dead, try again when the lease has expired.",
         )
 
-    def claim(self, owner: str, now: float, ttl: float) -> Lease | None:
-        """Takes the next queued job (highest priority, then oldest) that nobody holds; ``None`` when there is none.
+    def claim(self, owner: str, now: float, ttl: float, turn: Sequence[str] | None = None) -> Lease | None:
+        """Takes the next queued job that nobody holds; ``None`` when there is none.
 
         Two claimers at once get different jobs: on PostgreSQL by ``SKIP LOCKED``, on SQLite by its single writer.
+
+        Args:
+            owner: Who takes it.
+            now: Epoch seconds.
+            ttl: Seconds until the lease expires.
+            turn: The jobs that may be taken, best first; ``None`` = all, highest priority first, then oldest.
         """
-        statement = (
-            select(jobs.c.id)
-            .where(jobs.c.state == JobState.QUEUED, free(now))
-            .order_by(jobs.c.priority.desc(), jobs.c.created_at, jobs.c.id)
-            .limit(1)
-            .with_for_update(skip_locked=True)
-        )
-        job = self._connection.execute(statement).scalar_one_or_none()
-        return None if job is None else self.lease(job, owner, now, ttl)
+        waiting = select(jobs.c.id).where(jobs.c.state == JobState.QUEUED, free(now)).limit(1)
+        waiting = waiting.with_for_update(skip_locked=True)
+        choices = [waiting.order_by(jobs.c.priority.desc(), jobs.c.created_at, jobs.c.id)]
+        if turn is not None:
+            choices = [waiting.where(jobs.c.id == job) for job in turn]
+        for choice in choices:
+            job = self._connection.execute(choice).scalar_one_or_none()
+            if job is not None:
+                return self.lease(job, owner, now, ttl)
+        return None
 
     def renew(self, lease: Lease, now: float, ttl: float) -> Lease:
         """Prolongs a lease to ``ttl`` seconds from now; also an expired one, as long as nobody took the job.

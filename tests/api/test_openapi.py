@@ -2,6 +2,7 @@ import pytest
 
 OPERATIONS = {
     "cancelJob",
+    "createToken",
     "editJob",
     "enqueueTrial",
     "getBest",
@@ -17,12 +18,17 @@ OPERATIONS = {
     "listEvents",
     "listJobs",
     "listSpaces",
+    "listTeams",
+    "listTokens",
     "listTrials",
     "pauseJob",
     "planSpace",
+    "putTeam",
     "resumeJob",
+    "revokeToken",
     "stopJob",
     "submitJob",
+    "whoAmI",
 }
 
 

@@ -216,7 +216,7 @@ def test_what_was_enqueued_while_no_driver_looked_is_tried_once(service, job, se
     look()
     look()
     launches = [coordinator.next_trial(1000.0) for _ in range(2)]
-    assert [coordinator.trials[launch.attempt.trial].source for launch in launches][0] == "default"
+    assert coordinator.trials[launches[0].attempt.trial].source == "default"
     assert coordinator.trials[1].source.startswith("enqueued:")
     assert isinstance(coordinator.next_trial(1000.0), Wait | Done)
 

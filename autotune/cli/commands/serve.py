@@ -21,32 +21,34 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="Loopback address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 = any free one.")] = 8765,
     as_json: Annotated[bool, typer.Option("--json", help="Print the addresses as one JSON document.")] = False,
 ) -> None:
     """Run the service until Ctrl-C: queue, REST API, Optuna Dashboard."""
-    from autotune.api.middleware import is_loopback
-
-    if not is_loopback(host):
-        raise NotAllowedError(
-            f"the service has no authentication yet, so it listens on loopback addresses only; got {host!r}.",
-            hint="Leave out --host, and reach it from another machine with: ssh -L 8765:127.0.0.1:8765 THIS_MACHINE",
-        )
     from autotune.cli.connect import log_to
     from autotune.cli.output import print_json, say
+    from autotune.service.safety import allowed_words
     from autotune.settings import load_settings
 
     settings = load_settings()
+    allowed_words(settings.allow)
     settings.prepare_home()
     listener = listen(host, port)
     with listener:
         log_to(settings)
         from autotune.api import create_app
+        from autotune.api.middleware import is_loopback
         from autotune.service import Supervisor, open_service
 
         service = open_service(settings)
         service.ping()
+        if not is_loopback(host) and not service.access.shut():
+            raise NotAllowedError(
+                f"nobody needs a token yet, so the service listens on loopback addresses only; got {host!r}.",
+                hint="Make yourself one first: autotune token create YOUR_NAME --role admin. Or leave out --host, and "
+                "reach it from another machine with: ssh -L 8765:127.0.0.1:8765 THIS_MACHINE",
+            )
         app = create_app(
             service,
             settings,
