@@ -122,7 +122,9 @@ TURNS: dict[str, Turn] = {
     "trainer.save_freq": Turn(1),
     "trainer.max_checkpoints": Turn(1, {"trainer.save_freq": 1}),
     "trainer.save_best": Turn("response/length_mean"),
-    "trainer.save_best_mode": Turn("min", {"trainer.save_best": "actor/lr", "trainer.optim.warmup_steps": 2}),
+    "trainer.save_best_mode": Turn(
+        "min", {"trainer.save_best": "actor/lr", "trainer.optim.warmup_steps": 2, "trainer.max_checkpoints": 1}
+    ),
     "trainer.test_freq": Turn(0),
     "trainer.seed": Turn(1),
     "reward.name": Turn("exact_match"),

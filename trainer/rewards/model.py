@@ -97,7 +97,9 @@ def load_reward_model(
         ConfigError: It cannot be loaded, its head has no weights, or the label is missing or unknown.
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # a trial's log is read by people
     source = classifier_source(keys[0], path, trust_remote_code=config.trust_remote_code)
     shape = read_shape(source)
     options = {"trust_remote_code": source.trust_remote_code}
