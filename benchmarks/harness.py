@@ -32,13 +32,18 @@ class Target:
         return self.value >= self.target if self.at_least else self.value <= self.target
 
 
+def parser(description: str) -> argparse.ArgumentParser:
+    """Knows ``--quick``, ``--json`` and ``--check``; a benchmark may add options of its own."""
+    result = argparse.ArgumentParser(description=description)
+    result.add_argument("--quick", action="store_true", help="about a minute, for a first look")
+    result.add_argument("--json", action="store_true", help="print one JSON document on stdout")
+    result.add_argument("--check", action="store_true", help="exit with 1 when a target is missed")
+    return result
+
+
 def options(description: str, arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Reads ``--quick``, ``--json`` and ``--check``."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="about a minute, for a first look")
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
-    parser.add_argument("--check", action="store_true", help="exit with 1 when a target is missed")
-    return parser.parse_args(arguments)
+    return parser(description).parse_args(arguments)
 
 
 def machine() -> dict[str, object]:
