@@ -1,0 +1,1 @@
+"""Recorded training runs of the built-in model, for measuring searches and detectors; see README.md."""
