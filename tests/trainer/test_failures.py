@@ -81,7 +81,12 @@ def test_a_run_whose_answers_are_all_cut_goes_on_and_says_so(
     tmp_path: Path, run_here: Callable, lines_of: Lines, overrides: dict[str, object]
 ) -> None:
     # A model that has learnt to answer with three digits, and little chance to do otherwise.
-    cut = {"data.max_response_length": 1, "model.warm_start.steps": 200, "rollout.temperature": 0.3, "trainer.optim.lr": 1e-6}
+    cut = {
+        "data.max_response_length": 1,
+        "model.warm_start.steps": 200,
+        "rollout.temperature": 0.3,
+        "trainer.optim.lr": 1e-6,
+    }
     ended = run_here(tmp_path, {**cut, "trainer.total_steps": 2, **overrides})
     assert ended.code == 0, ended.stderr
     steps = [line for line in lines_of(tmp_path) if "metrics" in line and line["step"]]
