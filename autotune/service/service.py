@@ -14,6 +14,7 @@ from autotune.search.book import History
 from autotune.search.ranking import best_of, front
 from autotune.service import verbs
 from autotune.service.doorkeeper import Doorkeeper
+from autotune.service.editing import edit_space
 from autotune.service.planning import plan_view
 from autotune.service.present import best_view, event_view, job_view, trial_view
 from autotune.service.safety import allowed_words, refuse_code
@@ -155,11 +156,7 @@ class Service:
         with self.store.read() as work:
             job = work.jobs.get(job_id)
             study = named(work.jobs.studies(job_id), job_id, stage)
-            records = [
-                record
-                for record in work.trials.list(job_id, study.stage)
-                if record.trial.number > after and wanted in (None, record.trial.state)
-            ]
+            records = work.trials.list(job_id, study.stage, after=after, state=wanted, limit=limit + 1)
         views = [trial_view(record, job, study) for record in records[:limit]]
         return Page(items=views, next=str(views[-1].number) if len(records) > limit else None)
 
@@ -347,6 +344,24 @@ class Service:
             self._may_act(work, job_id, "changing a job")
             return self._job_view(work, verbs.edit(work, job_id, budget, priority, self.clock))
 
+    def edit_space(self, job_id: str, changes: Mapping[str, JsonValue], stage: str | None = None) -> JobView:
+        """Changes what a job searches while it is at rest; it goes on with the new space when it is resumed.
+
+        Args:
+            job_id: A paused, failed or cancelled job without running trials.
+            changes: Parameter -> its domain as in a space file, or ``None`` to search it no longer.
+            stage: Name of the stage; ``None`` = the one that the job is at.
+
+        Raises:
+            ConflictError: If the job is not at rest, or the stage is over.
+            InvalidSpaceError: If the new space cannot be used.
+            NotFoundError: If there is no such job or stage.
+            UsageError: If nothing would change.
+        """
+        with self.store.begin() as work:
+            self._may_act(work, job_id, "changing a job")
+            return self._job_view(work, edit_space(work, job_id, changes, self.clock, stage))
+
     def enqueue(self, job_id: str, params: Mapping[str, JsonValue]) -> EventView:
         """Lets a job try a configuration next.
 
@@ -403,7 +418,7 @@ class Service:
     def _job_view(self, work: UnitOfWork, job: Job) -> JobView:
         studies = work.jobs.studies(job.id)
         trials = {
-            study.stage: [record.trial for record in work.trials.list(job.id, study.stage)]
+            study.stage: work.trials.answers(job.id, study.stage)
             for study in studies
             if study.started_at is not None or study is studies[0]
         }

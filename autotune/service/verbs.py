@@ -81,7 +81,7 @@ def stop(work: UnitOfWork, job_id: str, clock: Clock) -> Job:
         ConflictError: If the job has ended.
     """
     job = _alive(work, job_id, "stop")
-    if job.lease_owner is None and not work.trials.list(job_id):
+    if job.lease_owner is None and not work.trials.list(job_id, limit=1):
         reason = "stopped by a person before its first trial"
         work.jobs.set_state(job_id, JobState.CANCELLED, clock.now(), reason=reason)
         return work.jobs.get(job_id)

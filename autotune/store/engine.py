@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pydantic_core import from_json  # four times as fast as the standard library's
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError
@@ -48,13 +49,18 @@ def make_engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
         try:
             return create_engine(
-                url, json_serializer=dumps, pool_pre_ping=True, connect_args={"connect_timeout": 10}, pool_size=5
+                url,
+                json_serializer=dumps,
+                json_deserializer=from_json,
+                pool_pre_ping=True,
+                connect_args={"connect_timeout": 10},
+                pool_size=5,
             )
         except ModuleNotFoundError as error:
             raise UsageError(
                 "the PostgreSQL driver psycopg is not installed.", hint="Run: pip install 'autotune-rl[postgres]'"
             ) from error
-    engine = create_engine(url, json_serializer=dumps)
+    engine = create_engine(url, json_serializer=dumps, json_deserializer=from_json)
     event.listen(engine, "connect", _use_manual_transactions)
     event.listen(engine, "connect", set_pragmas)
     event.listen(engine, "begin", _begin)

@@ -6,14 +6,18 @@ import builtins
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, func, literal, or_, select, update
 
 from autotune.errors import NotFoundError, UsageError
-from autotune.search.types import Point
-from autotune.store import rows
+from autotune.search.types import Point, Trial
+from autotune.spec.values import JsonValue
+from autotune.states import TrialState
+from autotune.store import clean, rows
 from autotune.store.curves import thin
 from autotune.store.models import attempts, events, points, studies, trials
 from autotune.store.values import AttemptRecord, Curve, EventRecord, Totals, TrialRecord
+
+_HEAVY = ("params", "config", "metrics")
 
 
 class TrialRepository:
@@ -22,11 +26,40 @@ class TrialRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def list(self, job: str, stage: int = 0) -> tuple[TrialRecord, ...]:
-        """All trials of a stage by number, each with the last value of each metric."""
-        statement = _of(job, stage).add_columns(*trials.c).order_by(trials.c.number)
-        found = self._connection.execute(statement)
+    def list(
+        self,
+        job: str,
+        stage: int = 0,
+        *,
+        after: int = -1,
+        state: TrialState | None = None,
+        limit: int | None = None,
+    ) -> tuple[TrialRecord, ...]:
+        """Trials of a stage by number, each with the last value of each metric.
+
+        Args:
+            job: The job's id.
+            stage: The stage's index.
+            after: Only trials with a greater number.
+            state: Only trials in this state; ``None`` = all.
+            limit: At most this many; ``None`` = all.
+        """
+        statement = _of(job, stage).add_columns(*trials.c).where(trials.c.number > after).order_by(trials.c.number)
+        if state is not None:
+            statement = statement.where(trials.c.state == str(state))
+        found = self._connection.execute(statement.limit(limit))
         return tuple(TrialRecord(trial=rows.read_trial(row), metrics=row.metrics) for row in found)
+
+    def answers(self, job: str, stage: int = 0) -> tuple[Trial, ...]:
+        """The trials that decide a job's answer: completed ones, the default, and fresh runs.
+
+        Without their parameters and their configuration, which are most of a row.
+        """
+        columns = [column for column in trials.c if column.name not in _HEAVY]
+        empty = [literal(None).label(name) for name in _HEAVY]
+        decides = or_(trials.c.state == str(TrialState.COMPLETED), trials.c.source != "sampler")
+        statement = _of(job, stage).add_columns(*columns, *empty).where(decides).order_by(trials.c.number)
+        return tuple(rows.read_trial(row) for row in self._connection.execute(statement))
 
     def get(self, job: str, number: int, stage: int = 0) -> TrialRecord:
         """One trial.
@@ -41,6 +74,11 @@ class TrialRepository:
         count = self._connection.execute(_of(job, stage).add_columns(func.count())).scalar_one()
         hint = f"It has the trials 0 to {count - 1}." if count else "It has no trials yet."
         raise NotFoundError(f"job {job!r} has no trial {number}.", hint=hint)
+
+    def set_params(self, study: int, number: int, params: Mapping[str, JsonValue]) -> None:
+        """Says what of a trial's configuration is searched now, after its study's space was changed."""
+        own = (trials.c.study == study, trials.c.number == number)
+        self._connection.execute(update(trials).where(*own).values(params=clean.plain(params)))
 
     def attempts(self, job: str, number: int, stage: int = 0) -> tuple[AttemptRecord, ...]:
         """The attempts of one trial in order."""

@@ -29,6 +29,36 @@ def test_trials_are_listed_by_number_with_their_last_metrics(desk, make_trial: C
     assert [(record.trial.number, record.metrics) for record in records] == [(0, {}), (1, {"a": 2.0})]
 
 
+def test_trials_are_listed_page_by_page_and_by_state(desk, make_trial: Callable) -> None:
+    states = [TrialState.COMPLETED, TrialState.PRUNED, TrialState.COMPLETED, TrialState.COMPLETED]
+    for number, state in enumerate(states):
+        desk.book.save(make_trial(number, state=state))
+    with desk.store.read() as work:
+
+        def numbers(**options):
+            return [record.trial.number for record in work.trials.list(desk.job.id, **options)]
+
+        assert numbers(limit=2) == [0, 1]
+        assert numbers(after=1, limit=2) == [2, 3]
+        assert numbers(state=TrialState.COMPLETED, after=0) == [2, 3]
+        assert numbers(after=3) == []
+
+
+def test_the_trials_that_decide_come_without_what_is_heavy(any_store, make_desk, make_trial: Callable) -> None:
+    desk = make_desk(any_store)
+    states = {0: TrialState.PRUNED, 1: TrialState.COMPLETED, 2: TrialState.PRUNED, 3: TrialState.RUNNING}
+    sources = {0: "default", 1: "sampler", 2: "sampler", 3: "finalist-1"}
+    for number, state in states.items():
+        trial = make_trial(number, state=state, source=sources[number], params={"lr": 0.1}, config={"lr": 0.1})
+        desk.book.save(trial, [Point(step=1, time=1.0, metrics={"a": 2.0})])
+    with desk.store.read() as work:
+        found = work.trials.answers(desk.job.id)
+        assert [(trial.number, trial.state, trial.source) for trial in found] == [
+            (number, states[number], sources[number]) for number in (0, 1, 3)
+        ]
+        assert all(trial.params == trial.config == {} for trial in found)
+
+
 def test_a_trial_that_is_not_there_says_which_are(desk, make_trial: Callable) -> None:
     with desk.store.read() as work, pytest.raises(NotFoundError) as none_yet:
         work.trials.get(desk.job.id, 0)
