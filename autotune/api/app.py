@@ -91,5 +91,10 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         schemas |= shape.pop("$defs", {})
         schemas["ProblemDetails"] = shape
+        document["components"]["securitySchemes"] = {
+            "token": {"type": "http", "scheme": "bearer", "description": "An access token, once one was given out."}
+        }
+        # The second, empty way in: while no token was ever given out none is needed.
+        document["security"] = [{"token": []}, {}]
         app.openapi_schema = document
     return app.openapi_schema

@@ -1,0 +1,118 @@
+"""What the OpenAPI document promises, tried out with requests made from it, over the real service.
+
+No request may fail inside (5xx), and no answer may be one that the document does not know.
+"""
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from autotune.access import LOCAL, Role
+from autotune.api import create_app
+from autotune.service import open_service
+from autotune.settings import Settings
+from tests.serving import served
+
+pytestmark = pytest.mark.slow
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+SPACE = """
+name: demo
+trainer: {overrides: {data: digits, model: tiny}}
+search: {lr: {float: [1e-5, 1e-3], log: true}}
+objective: {metric: eval/reward}
+budget: {trials: 4, steps: 4}
+"""
+
+
+def service_in(home):
+    settings = Settings(home=home, requests_per_s=1e9, requests_at_once=10**9)
+    service = open_service(settings)
+    # Both have ended, so that a request for their events as a stream is answered in full.
+    for name in ("demo", "other"):
+        service.cancel(service.submit(SPACE.replace("demo", name), "space.yaml")[0].id)
+    return service, settings
+
+
+@pytest.fixture(scope="module")
+def open_api(tmp_path_factory):
+    service, options = service_in(tmp_path_factory.mktemp("open"))
+    with served(create_app(service, options)) as url:
+        yield schemathesis.openapi.from_url(f"{url}/openapi.json")
+    service.store.close()
+
+
+@pytest.fixture(scope="module")
+def token(guarded):
+    return guarded.access.issue(LOCAL, "ada", Role.ADMIN).token
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    service, _ = service_in(tmp_path_factory.mktemp("shut"))
+    yield service
+    service.store.close()
+
+
+@pytest.fixture(scope="module")
+def shut_api(guarded, token):
+    with served(create_app(guarded, guarded.settings)) as url:
+        yield schemathesis.openapi.from_url(f"{url}/openapi.json", headers={"Authorization": f"Bearer {token}"})
+
+
+SLOW = list(HealthCheck)
+
+
+def explore(schema, examples, check):
+    """Calls ``check`` with requests to every operation."""
+    seen = 0
+    for found in schema.get_all_operations():
+        operation = found.ok()
+
+        @settings(
+            max_examples=examples,
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+            database=None,
+        )
+        @given(case=operation.as_strategy())
+        def one(case):
+            check(case)
+
+        one()
+        seen += 1
+    assert seen > 25
+
+
+def test_every_route_keeps_its_promise_to_whoever_owns_the_machine(open_api):
+    explore(open_api, 12, lambda case: case.call_and_validate(checks=CHECKS))
+
+
+def test_every_route_keeps_its_promise_to_a_token_holder(shut_api, token):
+    explore(
+        shut_api,
+        6,
+        lambda case: case.call_and_validate(checks=CHECKS, headers={"Authorization": f"Bearer {token}"}),
+    )
+
+
+def test_every_route_keeps_its_promise_to_a_stranger(shut_api):
+    def check(case):
+        answer = case.call_and_validate(checks=CHECKS)
+        assert answer.status_code in (400, 401, 404, 405) or case.path == "/livez", answer.text
+
+    explore(shut_api, 2, check)
