@@ -17,6 +17,8 @@ class Closing(StrEnum):
     """The driver must go; the trials continue from their checkpoints under another one."""
     WALL_CLOCK = "wall clock"
     GPU_HOURS = "gpu hours"
+    NO_OBJECTIVE = "no objective"
+    """Whole trials never reported what is to be optimised."""
 
 
 def closing_reason(closing: Closing | None, spent: str) -> Reason:
@@ -32,6 +34,7 @@ def closing_reason(closing: Closing | None, spent: str) -> Reason:
         Closing.INTERRUPTED: "the driver was told to go; the trial continues later",
         Closing.WALL_CLOCK: "the wall-clock budget is spent",
         Closing.GPU_HOURS: spent,
+        Closing.NO_OBJECTIVE: "no trial has ever reported the objective",
         None: "the trial has its verdict",
     }
     return Reason(pruner="job", text=words[closing])

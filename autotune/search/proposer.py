@@ -7,7 +7,7 @@ so a job that was interrupted proposes what it would have proposed anyway, and a
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import optuna
@@ -16,6 +16,7 @@ from autotune.errors import InvalidSpaceError
 from autotune.search import prior
 from autotune.search.distributions import suggest
 from autotune.search.samplers import Asked, Request, build_sampler
+from autotune.search.samplers.feasibility import LEARNERS, Feasibility
 from autotune.search.samplers.grid import grid
 from autotune.search.samplers.history import ASKS, Past, open_study
 from autotune.search.seeds import child_seed
@@ -102,12 +103,15 @@ class Proposer:
                 for _ in range(PRIOR_TRIES):
                     yield self._complete(lambda parameter: prior.draw_near(parameter, rng))
         request = Request(space=space, number=number, seed=seed, trials=trials, curves=curves, past=self._past)
-        yield from self._ask(build_sampler(request))
+        asked = self._ask(build_sampler(request))
+        if space.sampler.name in LEARNERS:
+            asked = Feasibility(space.search, trials).sift(asked)
+        yield from asked
         draws = random.Random(seed)
         for _ in range(RANDOM_TRIES):
             yield self._complete(lambda parameter: draw(parameter.domain, draws))
 
-    def _ask(self, asked: Asked) -> Iterable[FlatConfig]:
+    def _ask(self, asked: Asked) -> Iterator[FlatConfig]:
         study = open_study(self._space, asked.sampler, asked.history)
         for _ in range(ASKS):
             trial = study.ask()

@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from autotune.search.objective import objective_value, objective_values, violations
+from autotune.search.objective import objective_value, objective_values, series, violations
 from autotune.search.pruners import EvalDecline, NotFinite
+from autotune.search.roster import Roster
 from autotune.search.types import INFEASIBLE_KINDS, EndKind, Outcome, Point, Reason, Trial
 from autotune.spec.types import Space
 from autotune.states import TrialState
+
+NO_OBJECTIVE = "Let the trainer evaluate at least once, or choose a metric that it reports."
+"""The hint to a trial that never reported its objective, by which such a trial is known."""
+ENOUGH_WITHOUT = 3
+"""Whole trials without an objective after which a study gives up, if there are no others."""
+
+
+def never_measured(space: Space, trials: Roster, curves: Mapping[int, Sequence[Point]]) -> bool:
+    """Whether whole trials have ended without ever reporting an objective and nobody has reported it: more will not."""
+    failed = trials.having(TrialState.FAILED)
+    if len(failed) < ENOUGH_WITHOUT or any(trial.error_hint != NO_OBJECTIVE for trial in failed):
+        return False
+    others = (curve for number, curve in curves.items() if trials[number].state is not TrialState.FAILED)
+    return not any(all(series(curve, one.metric) for one in space.objective.each) for curve in others)
 
 
 def state_for(reason: Reason) -> TrialState:
@@ -91,7 +106,7 @@ def finished(space: Space, trial: Trial, curve: Sequence[Point], now: float) -> 
         outcome = Outcome(
             kind=EndKind.UNKNOWN,
             message=f"the trial finished without ever reporting its objective {metric}",
-            hint="Let the trainer evaluate at least once, or choose a metric that it reports.",
+            hint=NO_OBJECTIVE,
         )
         return failed(space, trial, curve, outcome, now)
     broken = violations(space.constraints, curve)

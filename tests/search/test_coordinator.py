@@ -270,3 +270,24 @@ def test_the_objective_can_be_minimised(make_coordinator, play):
     coordinator = make_coordinator(objective=Objective(metric="loss", direction=Direction.MINIMIZE))
     play(coordinator, lambda c, s: {"loss": float(c["epochs"])}).play()
     assert coordinator.best().params["epochs"] == 1
+
+
+def test_a_study_whose_trials_never_report_the_objective_gives_up_early(make_coordinator, play):
+    coordinator = make_coordinator(budget=Budget(trials=40, parallel=2))
+    play(coordinator, lambda config, step: {"reward/mean": 1.0}).play()
+    assert coordinator.closing is Closing.NO_OBJECTIVE
+    assert len(coordinator.trials) <= 4
+    assert {trial.state for trial in coordinator.trials.values()} <= {TrialState.FAILED, TrialState.CANCELLED}
+
+
+def test_a_study_goes_on_while_anybody_reports_the_objective(make_coordinator, play):
+    coordinator = make_coordinator(budget=Budget(trials=8, parallel=1), start_from=())
+    first = {}
+
+    def reward(config, step):
+        first.setdefault("lr", config["lr"])
+        return {"eval/reward": 1.0} if config["lr"] == first["lr"] else {"loss": 1.0}
+
+    play(coordinator, reward).play()
+    states = [trial.state for trial in coordinator.trials.values()]
+    assert states == [TrialState.COMPLETED, *[TrialState.FAILED] * 7]

@@ -101,8 +101,10 @@ class Past:
         """
         objective = self._space.objective
         fits = [trial for trial in trials if trial.state in _STATES and self._fits(trial)]
-        reached = sorted((self._last(curves.get(trial.number, ())) for trial in fits), reverse=True)
-        step = max(1, reached[min(enough, len(reached)) - 1]) if reached else 1
+        reported = [self._last(curves.get(trial.number, ())) for trial in fits]
+        reached = sorted((step for step in reported if step > 0), reverse=True)
+        # Those that broke before their first report must not keep the others from being compared.
+        step = reached[min(enough, len(reached)) - 1] if reached else 1
         known: dict[int, Vector] = {}
         for trial in fits:
             values = None if condemned(trial) else vector(objective, curves.get(trial.number, ()), step)
@@ -132,7 +134,7 @@ class Past:
 
     def _fits(self, trial: Trial) -> bool:
         search = self._space.search
-        return all(path not in search or contains(search[path].domain, value) for path, value in trial.params.items())
+        return all(path in search and contains(search[path].domain, value) for path, value in trial.params.items())
 
     def _constraints(self, trial: Trial, *, broken: bool = False, all_of: bool = False) -> dict[str, float]:
         """The trial's violations; ``all_of`` names every constraint: some samplers need as many for each trial."""
