@@ -170,6 +170,9 @@ def with_starts(space: Space, base: FlatConfig, starts: Sequence[Start]) -> Spac
     kept: list[Start] = []
     seen: list[FlatConfig] = []
     for start in (*head, *(fitted(space, start) for start in starts), *tail):
+        if start.tried:
+            kept.append(start)
+            continue
         params = start_params(space, base, start)
         config = complete(space, base, params)
         if params in seen or not all(condition.holds(config) for condition in space.require):

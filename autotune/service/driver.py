@@ -173,7 +173,7 @@ class JobDriver:
         return end, hand_over(stage, verdict.winner, trials, curves, given)
 
     def _observers(self, job: Job, part: ResolvedSpace, study: Study) -> dict[str, Callable[[], Observer]]:
-        return observers_for(self._service, job, part, study.name)
+        return observers_for(self._service, job, part, study)
 
     def _open(self, study: Study) -> SqlBook:
         return SqlBook(self._service.store, study.id, self._lease, stage=study.stage)

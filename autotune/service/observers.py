@@ -7,19 +7,21 @@ from collections.abc import Callable
 from autotune.service.publishing import Observer
 from autotune.service.service import Service
 from autotune.service.spaces import ResolvedSpace
-from autotune.store.values import Job
+from autotune.store.values import Job, Study
 
 EXPERIMENT = "autotune"
 
 
-def observers_for(service: Service, job: Job, resolved: ResolvedSpace, study: str) -> dict[str, Callable[[], Observer]]:
+def observers_for(
+    service: Service, job: Job, resolved: ResolvedSpace, study: Study
+) -> dict[str, Callable[[], Observer]]:
     """Name -> factory of each observer of a job; a factory may take seconds and is called on the observers' thread.
 
     Args:
         service: Where the databases are.
         job: The job.
         resolved: Its space.
-        study: Name of the Optuna study, and of the parent run in MLflow.
+        study: The study, which gives Optuna's study and the parent run in MLflow their names.
     """
     settings, space = service.settings, resolved.space
 
@@ -28,7 +30,7 @@ def observers_for(service: Service, job: Job, resolved: ResolvedSpace, study: st
 
         return OptunaMirror(
             settings.study_database,
-            study,
+            study.name,
             objective=space.objective,
             parameters=space.search,
             steps=resolved.steps,
@@ -41,7 +43,7 @@ def observers_for(service: Service, job: Job, resolved: ResolvedSpace, study: st
         tracker = MlflowTracker(
             settings.tracking_uri,
             EXPERIMENT,
-            study,
+            study.base_name,
             objective=space.objective,
             artifacts=settings.root / "mlflow-artifacts",
             tags={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from autotune.spec.aliases import ALIASES
 from autotune.spec.configs import complete, start_params
@@ -18,8 +19,12 @@ from autotune.spec.reader import Report, show
 from autotune.spec.types import Choice, FloatRange, IntRange, Parameter, Space, Stage
 from autotune.spec.values import FlatConfig, JsonValue
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 
-def check_space(space: Space, base: FlatConfig, metrics: Mapping[str, str], steps: int) -> Space:
+
+def check_space(
+    space: Space, base: FlatConfig, metrics: Mapping[str, str], steps: int, unread: Mapping[str, str] = _NONE
+) -> Space:
     """Checks everything in a space that needs to know the trainer.
 
     Args:
@@ -27,6 +32,7 @@ def check_space(space: Space, base: FlatConfig, metrics: Mapping[str, str], step
         base: The trainer's complete configuration with the space's fixed overrides applied, flat.
         metrics: Metric name -> description.
         steps: Training steps of a full trial.
+        unread: Path of each key that changes nothing -> the path whose value in `base` decides that.
 
     Returns:
         The space with whole numbers in choices and starts turned into fractions where the trainer wants those.
@@ -36,6 +42,7 @@ def check_space(space: Space, base: FlatConfig, metrics: Mapping[str, str], step
     """
     report = Report()
     fitted = {path: _parameter(space, parameter, base, report) for path, parameter in space.search.items()}
+    _unread(space, base, unread, report)
     _metrics(space, metrics, report)
     _steps(space, steps, report)
     if _names(space, base, report) and not report.problems:
@@ -90,6 +97,14 @@ def _parameter(space: Space, parameter: Parameter, base: FlatConfig, report: Rep
         options = tuple(_fraction(option) for option in domain.options)
         return dataclasses.replace(parameter, domain=Choice(options=options), prior=_fraction(parameter.prior))
     return parameter
+
+
+def _unread(space: Space, base: FlatConfig, unread: Mapping[str, str], report: Report) -> None:
+    for path in space.search:
+        decisive = unread.get(path)
+        if decisive is not None and decisive not in space.search:
+            message = f"nothing reads {path!r} while {decisive} is {show(base.get(decisive))}."
+            _add(space, report, f"search.{path}", message, "Remove it: the sampler would learn from noise.")
 
 
 def _type_problem(domain: FloatRange | IntRange | Choice, own: JsonValue) -> tuple[str, str] | None:
@@ -170,6 +185,8 @@ def _names(space: Space, base: FlatConfig, report: Report) -> bool:
 
 def _starts(space: Space, base: FlatConfig, report: Report) -> None:
     for index, start in enumerate(space.start_from):
+        if start.tried:
+            continue
         path = f"start_from[{index}]"
         params = start_params(space, base, start)
         for name, value in params.items():

@@ -15,6 +15,8 @@ from autotune.spec.values import JsonValue
 
 _EXAMPLE = "[default, {clip_ratio: 0.1}, {job: earlier-1, top: 5}]"
 _WHERE = {"job": "earlier-1", "optuna": "sqlite:///old.db"}
+TRIED = "tried"
+"""The only key of an item that a changed space has in place of a start that was tried before."""
 _TOP = Bounds(low=1, high=100)
 
 
@@ -47,11 +49,24 @@ def _warm(node: Node, search: Mapping[str, Parameter]) -> str | None:
     return next((kind for kind in kinds if isinstance(node, Table) and kind in node.entries), None)
 
 
+def _tried(node: Node, search: Mapping[str, Parameter]) -> Node | None:
+    """What stands behind ``{tried: ...}``, which a changed space has in place of what was tried before."""
+    if isinstance(node, Table) and TRIED not in search and list(node.entries) == [TRIED]:
+        return node.entries[TRIED].node
+    return None
+
+
 def read_starts(top: Section, search: Mapping[str, Parameter]) -> tuple[Start, ...]:
     """The starts in the order of the file: ``default``, ``start-1``, ``start-2``..."""
     starts: list[Start] = []
     for path, node in top.items("start_from", _EXAMPLE):
         if _warm(node, search) is not None:
+            continue
+        inner = _tried(node, search)
+        if inner is not None:
+            number = 1 + sum(earlier.label != "default" for earlier in starts)
+            label = "default" if isinstance(inner, Scalar) else f"start-{number}"
+            starts.append(Start(label=label, tried=True))
             continue
         if isinstance(node, Scalar) and node.value == "default":
             start = Start(label="default")
@@ -62,7 +77,8 @@ def read_starts(top: Section, search: Mapping[str, Parameter]) -> tuple[Start, .
             message = f"must be the word default or a mapping of searched parameters, got {show(node)}."
             top.report.add(node.place, path, message, "Write for example {clip_ratio: 0.1, kl_coef: 0.001}")
             continue
-        again = next((earlier.label for earlier in starts if earlier.values == start.values), None)
+        untried = (earlier for earlier in starts if not earlier.tried)
+        again = next((earlier.label for earlier in untried if earlier.values == start.values), None)
         if again is not None and (start.values or start.label == again):
             top.report.add(node.place, path, f"is the same as {again!r} before it.", "Remove one of the two.")
         starts.append(start)

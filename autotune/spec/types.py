@@ -249,10 +249,12 @@ class Start:
     Attributes:
         label: ``default`` for the configuration as it is, ``start-1``… for given ones.
         values: Dotted path -> value for the searched parameters that are given; the others take their default.
+        tried: It keeps its place, but was tried before the space was changed and need not lie in it any more.
     """
 
     label: str
     values: FlatConfig = field(default_factory=dict)
+    tried: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -68,6 +68,12 @@ class StudyRepository(LeaseRepository):
             data = {"stage": study.title, **verdict}
             self.record(study.job, Event(at=now, kind="stage.end", text=text, data=data), stage=study.stage)
 
+    def renew_study(self, study: Study) -> Study:
+        """Gives a study that is not at work the name of the next version of its space."""
+        values = {"name": f"{study.base_name}@{study.version + 1}", "verdict": None, "ended_at": None}
+        self._connection.execute(update(studies).where(studies.c.id == study.id).values(**values))
+        return self.studies(study.job)[study.stage]
+
     def record(self, job: str, event: Event, stage: int = 0) -> int:
         """Writes an event about a job or one of its stages; returns the event's id."""
         statement = insert(events).values(**event_values(job, event, stage)).returning(events.c.id)

@@ -96,7 +96,7 @@ class Study:
 
     Attributes:
         stage: The stage's place, from 0.
-        name: Name of its Optuna study.
+        name: Name of its Optuna study; each version of the space has one of its own.
         title: The stage's name; empty for the only search of a job without stages.
         verdict: What the stage has reached, as plain JSON; ``None`` until it has ended.
     """
@@ -109,6 +109,16 @@ class Study:
     started_at: float | None = None
     ended_at: float | None = None
     verdict: Mapping[str, JsonValue] | None = None
+
+    @property
+    def base_name(self) -> str:
+        """The name without the version of the space: what stays the same however often the space is changed."""
+        return self.name.partition("@")[0]
+
+    @property
+    def version(self) -> int:
+        """The version of the space, from 1; from 2 on it is part of the name."""
+        return int(self.name.partition("@")[2] or 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
