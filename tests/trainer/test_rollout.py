@@ -102,3 +102,15 @@ def test_stale_weights_are_refused() -> None:
     stale.sync([], policy_version=3)
     check_version(stale, 3)
     assert stale.generate(requests(), SAMPLING).policy_version == 3
+
+
+def test_an_answer_of_length_0_is_its_end_token_alone_and_an_answer_without_an_end_is_truncated() -> None:
+    many = [Request(prompt=[2, 3], seed=seed) for seed in range(200)]
+    got = engine(max_batch_size=256).generate(many, Sampling(temperature=20.0, max_tokens=2))
+    empty, cut = got.tokens[:, 0].eq(1), ~got.tokens.eq(1).any(dim=1)
+    assert bool(empty.any())
+    assert got.mask[empty].tolist() == [[True, False]] * int(empty.sum())
+    assert not got.tokens[empty, 1].any()
+    assert not got.logprobs[empty, 1].any()
+    assert torch.equal(got.truncated, cut)
+    assert bool(got.mask[cut].all())

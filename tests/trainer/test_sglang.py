@@ -71,10 +71,10 @@ def server(serve: Callable[[Path], Any], tmp_path: Path) -> Any:
     return serve(tmp_path / "shape")
 
 
-def engine_of(url: str, directory: Path, *, client: type[SglangClient] = SglangClient, timeout: float = 20) -> Any:
+def engine_of(url: str, directory: Path, *, team: Any = None, timeout: float = 20) -> Any:
     return SglangEngine(
-        client(url, timeout_s=timeout),
-        team=Team(),
+        SglangClient(url, timeout_s=timeout),
+        team=team or Team(),
         directory=directory,
         shape=SHAPE,
         dtype=torch.float32,
@@ -100,7 +100,7 @@ def rollout_config(
     settings: dict[str, object] = {
         "rollout": "sglang",
         "rollout.server_url": url,
-        "rollout.server_timeout_s": 60,
+        "rollout.server_timeout_s": 600,
         "rollout.sync_tolerance": 1e-4,
         "rollout.temperature": 0.9,
         "model": "hf",
@@ -169,6 +169,7 @@ class Unforgetting(dict):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # on a busy machine
 def test_a_trial_on_two_ranks_launches_its_server_and_ends_it(
     tmp_path: Path, hf_model: Callable[..., Path], lines_of: Callable
 ) -> None:
@@ -193,7 +194,7 @@ def test_a_trial_on_two_ranks_launches_its_server_and_ends_it(
         env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     steps = [line["metrics"] for line in lines_of(tmp_path) if line["step"] > 0 and "metrics" in line]
@@ -226,6 +227,41 @@ def test_the_server_is_asked_for_unbiased_samples_that_stop_at_the_end_token(ser
     assert "ignore_eos" not in parameters  # SGLang would not stop at all
     assert asked["return_logprob"] is True
     assert [path for path, _ in server.calls] == ["/update_weights_from_disk", "/flush_cache", "/generate"]
+
+
+class Follower:
+    """Stands for a team in which another rank talks to the server.
+
+    Args:
+        leader: What the leader brings to one exchange after the other.
+    """
+
+    is_leader = False
+
+    def __init__(self, *leader: object) -> None:
+        self._leader = list(leader)
+
+    def gathered(self, requests: list[Request]) -> tuple[list[Request], slice]:
+        return [*REQUESTS, *requests], slice(len(REQUESTS), len(REQUESTS) + len(requests))
+
+    def all(self, item: object) -> list:
+        return [self._leader.pop(0), item]
+
+
+def test_a_rank_that_does_not_talk_takes_its_part_and_fails_with_the_one_that_does(server: Any, tmp_path: Path) -> None:
+    leader = engine_of(server.url, tmp_path / "sync")
+    leader.sync(weights_of(0).items(), 1)
+    whole = leader.generate([*REQUESTS, REQUESTS[0]], SAMPLING)
+    weights = iter(weights_of(0).items())
+    follower = engine_of("http://127.0.0.1:1", tmp_path, team=Follower([], [], whole, [EngineError("it is away")]))
+    follower.sync(weights, 1)
+    assert next(weights, None) is None  # gathering is collective: every rank takes every weight
+    mine = follower.generate(REQUESTS[:1], SAMPLING)
+    assert torch.equal(mine.tokens, whole.tokens[3:])
+    assert torch.equal(mine.logprobs, whole.logprobs[3:])
+    with pytest.raises(EngineError, match="it is away"):
+        follower.sync(weights_of(0).items(), 2)
+    assert follower.policy_version == -1
 
 
 def test_weights_of_somebody_else_are_found_out(server: Any, tmp_path: Path) -> None:

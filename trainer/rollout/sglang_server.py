@@ -106,7 +106,8 @@ class OwnServer:
         except EngineError as error:
             self.stop()
             tail = self._log.read_text(errors="replace")[-_TAIL:]
-            raise EngineError(f"{error}; its log ends with: {tail}", hint=error.hint) from error
+            said = f"its log ends with: {tail}" if tail.strip() else "its log is empty"
+            raise EngineError(f"{error}; {said}", hint=error.hint) from error
 
     def stop(self) -> None:
         """End it, gently first."""
