@@ -75,3 +75,20 @@ def test_the_run_is_the_same_as_with_a_pass_of_its_own(
         for name, value in wanted.items():
             if not name.startswith("perf/"):
                 assert got[name] == pytest.approx(value, abs=2e-5), name
+
+
+def test_a_run_with_all_savings_resumes_to_the_bit(
+    tmp_path: Path, run_here: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainer.loop.shared_prompts.WORTHWHILE", {"cpu": 1})
+    settings = {**GRPO, "trainer.fsdp_config.sharding_strategy": "NO_SHARD"}
+    assert run_here(tmp_path / "whole", settings).code == 0
+    assert run_here(tmp_path / "parts", {**settings, "trainer.until_step": 2}).code == 0
+    again = run_here(tmp_path / "parts", settings)
+    assert (again.code, again.result["last_step"]) == (0, 3)
+    whole, parts = rows(tmp_path / "whole"), rows(tmp_path / "parts")
+    assert len(parts) == len(whole) == 4
+    for got, wanted in zip(parts, whole, strict=True):
+        assert {name: value for name, value in got.items() if not name.startswith("perf/")} == {
+            name: value for name, value in wanted.items() if not name.startswith("perf/")
+        }
