@@ -13,6 +13,12 @@ Alike on both sides: model, prompts and their order, group size, response length
 float32, threads, batch and micro-batch, the loss (GRPO with the k3 KL loss at 0.04), gradient clipping, one update per
 step.
 
+Where we gain: a prompt is computed once for all its responses, in sampling, in the reference pass and in the update
+(docs/adr/0033); the key-value cache grows in place. The gain grows with the group and with the prompt's share of the
+tokens, and falls towards nothing for short prompts. Where we do not: a decoding step on a CPU is one thin matrix
+product after another for both, and TRL too measures the actor in its update and makes logits in chunks. Memory is less
+because a prompt's activations are kept once.
+
     python benchmarks/trainer_throughput.py --make-peer            builds TRL's environment once, then measures
     python benchmarks/trainer_throughput.py --peer-python PYTHON   measures against an environment that has TRL
 """
