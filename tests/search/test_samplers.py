@@ -17,7 +17,7 @@ from autotune.search.samplers.history import Past
 from autotune.search.types import Point, Reason, Trial
 from autotune.spec import expressions
 from autotune.spec.domains import contains
-from autotune.spec.types import Budget, Choice, FloatRange, IntRange, Parameter, SamplerSpec
+from autotune.spec.types import Budget, Choice, Constraint, FloatRange, IntRange, Parameter, SamplerSpec
 from autotune.states import TrialState
 
 UNIT = {name: Parameter(path=name, domain=FloatRange(low=0.0, high=1.0)) for name in ("x", "y")}
@@ -269,3 +269,83 @@ def test_a_wrong_prior_costs_early_trials_only(make_space):
     }
     tried = search(make_space(search=wrong, sampler=SamplerSpec(seed=1), budget=Budget(trials=60)), 60)
     assert max(bowl(params) for params in tried[30:]) > -0.01
+
+
+MIXED = {
+    **UNIT,
+    "kind": Parameter(path="kind", domain=Choice(options=("a", "b", "c"))),
+    "extra": Parameter(path="extra", domain=IntRange(low=1, high=9), when=expressions.parse("kind == 'b'")),
+}
+
+
+def test_cmaes_moves_its_numbers_to_the_best_and_leaves_choices_to_tpe(make_space):
+    space = make_space(search=MIXED, sampler=SamplerSpec(name="cmaes", seed=4), budget=Budget(trials=90))
+    found = search(space, 90, lambda p: bowl(p) - 0.1 * (p["kind"] != "c"))
+    early, late = found[:12], found[-24:]
+    assert sum(-bowl(p) for p in late) / 24 < 0.4 * sum(-bowl(p) for p in early) / 12
+    assert sum(p["kind"] == "c" for p in late) > 12
+    assert all(("extra" in p) == (p["kind"] == "b") for p in found)
+
+
+def test_cmaes_ranks_what_breaks_a_constraint_behind(make_space):
+    bound = Constraint(metric="kl", upper=True, bound=0.1, text="kl <= 0.1")
+    space = make_space(
+        search=UNIT, sampler=SamplerSpec(name="cmaes", seed=4), budget=Budget(trials=80), constraints=(bound,)
+    )
+    proposer, trials, curves = Proposer(space, BASE), [], {}
+    for number in range(80):
+        params = proposer.propose(number, trials, curves)
+        # The best reward lies at x = 1, where the constraint is broken from 0.6 on.
+        broken = {"kl <= 0.1": params["x"] - 0.6}
+        trials.append(replace(trial(number, params, params["x"]), violations=broken))
+        curves[number] = curve(params["x"])
+    late = [one.params["x"] for one in trials[-24:]]
+    assert sum(x <= 0.6 for x in late) > 12
+
+
+@pytest.mark.parametrize(
+    "search",
+    [{"kind": MIXED["kind"]}, {"x": replace(UNIT["x"], domain=FloatRange(low=0.5, high=0.5))}],
+    ids=["no number", "one value"],
+)
+def test_cmaes_without_a_number_to_move_says_what_it_needs(make_space, search):
+    space = make_space(search=search, sampler=SamplerSpec(name="cmaes"), start_from=())
+    with pytest.raises(InvalidSpaceError, match="a number that always exists; got 1 objectives and 0 numbers"):
+        Proposer(space, BASE).propose(0, [], {})
+
+
+@pytest.mark.parametrize("name", ["tpe", "gp"])
+def test_proposals_made_side_by_side_are_no_near_duplicates(make_space, name):
+    """The constant liar: a trial that runs counts as no better than what is known, so the next one goes elsewhere."""
+    if name == "gp":
+        pytest.importorskip("torch")
+    space = make_space(search=UNIT, sampler=SamplerSpec(name=name, seed=2), budget=Budget(trials=40))
+    known = search(make_space(search=UNIT, sampler=SamplerSpec(name="random", seed=2)), 16)
+    ended = [trial(number, params, bowl(params)) for number, params in enumerate(known)]
+    curves = {one.number: curve(one.value) for one in ended}
+
+    def distances(told):
+        running = []
+        for number in range(16, 22):
+            params = Proposer(space, BASE).propose(number, [*ended, *(running if told else ())], curves)
+            running.append(trial(number, params, state=TrialState.RUNNING))
+        points = [(one.params["x"], one.params["y"]) for one in running]
+        return sorted(math.dist(a, b) for place, a in enumerate(points) for b in points[:place])
+
+    apart, blind = distances(told=True), distances(told=False)
+    assert apart[0] > 0.02
+    assert apart[len(apart) // 2] > 2 * blind[len(blind) // 2]
+
+
+@pytest.mark.parametrize("name", sorted(set(SAMPLERS) - {"gp", "auto"}))
+def test_steps_of_ranges_are_kept_by_every_sampler(make_space, name):
+    stepped = {
+        "x": Parameter(path="x", domain=FloatRange(low=0.1, high=0.9, step=0.2)),
+        "y": Parameter(path="y", domain=IntRange(low=8, high=64, step=8)),
+    }
+    space = make_space(search=stepped, sampler=SamplerSpec(name=name, seed=5), budget=Budget(trials=24))
+    for params in search(space, 24, lambda p: p["x"] + p["y"] / 64):
+        assert any(math.isclose(params["x"], 0.1 + 0.2 * k) for k in range(5))
+        assert params["y"] % 8 == 0
+        assert isinstance(params["y"], int)
+        assert all(contains(stepped[path].domain, value) for path, value in params.items())
