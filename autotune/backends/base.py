@@ -22,6 +22,7 @@ class Description:
         steps: Training steps of a full trial.
         steps_path: The configuration's own path for ``steps``.
         seed_path: The configuration's own path for the seed.
+        unread: Path of each key that changes nothing in this configuration -> the path whose value decides that.
     """
 
     config: FlatConfig
@@ -29,6 +30,7 @@ class Description:
     steps: int
     steps_path: str
     seed_path: str
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from autotune.errors import InvalidConfigError, Problem
 from autotune.spec.placeholders import written
 from autotune.spec.types import TrainerSpec
 from autotune.spec.values import FlatConfig, JsonValue
-from trainer.config import ConfigError, ConfigProblem, build, compose, flatten, metrics_of
+from trainer.config import ConfigError, ConfigProblem, build, compose, flatten, metrics_of, unread_keys
 
 STEPS_PATH = "trainer.total_steps"
 _HOUSEKEEPING = ("trainer.save_freq", "trainer.max_checkpoints")
@@ -60,6 +60,7 @@ class NativeBackend:
             steps=built.trainer.total_steps,
             steps_path=STEPS_PATH,
             seed_path=SEED_PATH,
+            unread=unread_keys(built),
         )
 
     def check(self, config: FlatConfig) -> tuple[Problem, ...]:

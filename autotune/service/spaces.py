@@ -101,7 +101,7 @@ def _resolve(space: Space, document: dict[str, JsonValue], file: str, stage: Sta
             problems=placed(space, error.problems),
         ) from error
     steps = space.budget.steps or description.steps
-    space = check_space(space, description.config, description.metrics, steps)
+    space = check_space(space, description.config, description.metrics, steps, description.unread)
     if stage is not None:
         check_criteria(stage, description.metrics)
     budget = document["budget"]

@@ -26,6 +26,7 @@ from trainer.config.schema import (
     TrainerConfig,
     WarmStartConfig,
 )
+from trainer.config.unread import unread_keys
 
 __all__ = [
     "METRICS",
@@ -58,5 +59,6 @@ __all__ = [
     "known_keys",
     "metrics_of",
     "nearest",
+    "unread_keys",
     "world_size_problems",
 ]

@@ -21,7 +21,7 @@ PREFERENCE_KEYS: Mapping[str, tuple[str, ...]] = {
     "kto": ("beta", "desirable_weight", "undesirable_weight"),
 }
 # What would act if responses were sampled to train on; with preferences it must be off.
-_OFF: Mapping[str, object] = {
+PREFERENCE_OFF: Mapping[str, object] = {
     "algorithm.truncation": "terminal",
     "algorithm.truncation_penalty": 0.0,
     "algorithm.overlong_buffer": 0,
@@ -77,7 +77,7 @@ def _off(config: Config) -> list[ConfigProblem]:
     if name not in PREFERENCE_ALGORITHMS:
         return []
     problems = []
-    for path, off in _OFF.items():
+    for path, off in PREFERENCE_OFF.items():
         value: object = config
         for part in path.split("."):
             value = getattr(value, part)
