@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from autotune import __version__
-from autotune.cli.commands import access, doctor, import_verl, inspect, launch, plan, results, serve, steer
+from autotune.cli.commands import access, db, doctor, import_verl, inspect, launch, plan, results, serve, steer
 from autotune.cli.guard import GuardedGroup
 
 app = typer.Typer(
@@ -21,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (launch, plan, inspect, steer, results, import_verl, serve, access, doctor):
+for module in (launch, plan, inspect, steer, results, import_verl, serve, access, db, doctor):
     module.register(app)
 
 

@@ -1,0 +1,36 @@
+"""Which runs of a job's trials MLflow has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from autotune.tracking.mlflow_client import connect
+from autotune.tracking.mlflow_tracker import JOB, TRIAL
+
+_PAGE = 1000
+
+
+def trial_runs(uri: str, experiment: str, job: str, artifacts: Path | None = None) -> Counter[int]:
+    """Trial's number -> how many runs MLflow has of it.
+
+    Args:
+        uri: MLflow's tracking URI.
+        experiment: Name of the experiment that all jobs share.
+        job: The job's name in MLflow.
+        artifacts: Where artifacts of a local experiment are kept.
+
+    Raises:
+        UnreachableError: If MLflow does not answer.
+        NotAllowedError: If its local database may not be opened.
+    """
+    client, experiment_id = connect(uri, experiment, artifacts)
+    found: Counter[int] = Counter()
+    token: str | None = None
+    while True:
+        own = f"tags.`{JOB}` = '{job}' and tags.`autotune.kind` = 'trial'"
+        page = client.search_runs([experiment_id], own, max_results=_PAGE, page_token=token)
+        found.update(int(run.data.tags[TRIAL]) for run in page if run.data.tags.get(TRIAL, "").isdecimal())
+        token = page.token
+        if not token:
+            return found
