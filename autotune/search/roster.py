@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar, cast
 
 from autotune.search.types import Trial
 from autotune.states import TrialState
+
+T = TypeVar("T")
 
 
 class Roster(Mapping[int, Trial]):
@@ -17,6 +20,7 @@ class Roster(Mapping[int, Trial]):
     Attributes:
         cost_s: Seconds of all trials together.
         steps: The steps that all trials have reached, together.
+        changes: The number of each trial that came, or changed in anything but its cost, in order; it only grows.
     """
 
     def __init__(self, trials: Iterable[Trial] = ()) -> None:
@@ -24,6 +28,8 @@ class Roster(Mapping[int, Trial]):
         self._states: dict[TrialState, set[int]] = {state: set() for state in TrialState}
         self.cost_s = 0.0
         self.steps = 0
+        self.changes: list[int] = []
+        self._kept: dict[Hashable, object] = {}
         for trial in trials:
             self.put(trial)
 
@@ -45,6 +51,24 @@ class Roster(Mapping[int, Trial]):
         self.steps += trial.last_step - (before.last_step if before else 0)
         self._trials[trial.number] = trial
         self._states[trial.state].add(trial.number)
+        same = before is not None and (before.state, before.reason, before.last_step) == (
+            trial.state,
+            trial.reason,
+            trial.last_step,
+        )
+        if not same:
+            self.changes.append(trial.number)
+
+    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What somebody keeps about these trials from one question to the next, made when it is first asked for.
+
+        Args:
+            key: What it is; the same key always stands for the same type.
+            make: Makes it.
+        """
+        if key not in self._kept:
+            self._kept[key] = make()
+        return cast("T", self._kept[key])
 
     def count(self, *states: TrialState) -> int:
         """How many trials are in one of these states."""

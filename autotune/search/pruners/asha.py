@@ -13,13 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from autotune.search.pruners.base import Sight, Study, condemned
-from autotune.search.pruners.standing import about, measured, protected, scores, sign
+from autotune.search.pruners.base import Others, Sight, Study, condemned
+from autotune.search.pruners.rung import Rung, Standing
+from autotune.search.pruners.standing import about, measured, protected, score, scores, sign
+from autotune.search.roster import Roster
 from autotune.search.types import Point, Reason, Trial
 from autotune.spec.types import Objective
 from autotune.states import TrialState
 
 PROMOTE, STOP = "promote", "stop"
+NOBODY = -1
+"""A number that no trial has."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,25 +78,27 @@ class Asha:
         rung = self._rung_just_reached(sight) if sight.compared else None
         if rung is None:
             return None
-        objective = about(sight.objective, self.metric)
-        everybody = {**sight.peers, sight.trial.number: sight.curve}
-        reached = self._competitors(objective, rung, sight.trials, everybody)
-        own = reached.get(sight.trial.number)
+        objective, number = about(sight.objective, self.metric), sight.trial.number
+        others = self._rung(objective, rung, sight.trials, sight.peers, {number: sight.curve})
+        if objective.also:
+            own = others.score(number) if number in others else None
+        else:
+            own = score(objective, sight.curve, rung)
         if own is None:
             return None
-        if not self.pauses and len(reached) < self.reduction_factor:
+        reached = others.others(number) + 1
+        if not self.pauses and reached < self.reduction_factor:
             return None
-        keep = self._keep(len(reached), growing=self.pauses and sight.growing)
-        rank = _rank(reached, sight.trial.number)
+        keep = self._keep(reached, growing=self.pauses and sight.growing)
         # In the mode `stop` nobody waits for room, so it is not counted either: the paper's rule is the rank alone.
-        taken = self._passed(rung, reached, sight.trials, sight.peers) if self.pauses else 0
-        leads = self.pauses and not sight.growing and own > max([-math.inf, *_others(reached, sight.trial.number)])
-        if math.isfinite(own) and ((rank <= keep and taken < keep) or leads):
+        taken = others.passed(number) if self.pauses else 0
+        ahead = others.best(1, number)
+        leads = self.pauses and not sight.growing and own > (-math.inf if ahead is None else ahead)
+        if math.isfinite(own) and ((others.rank(own, number) <= keep and taken < keep) or leads):
             return None
         if not self.pauses and protected(sight, self.protect_top, objective, among=self.protect_top + 1):
             return None
-        values = measured(objective, sight.curve, rung)
-        return self._reason(objective, rung, reached, sight.trial.number, keep, taken, values)
+        return self._reason(objective, rung, others, number, own, (keep, taken), measured(objective, sight.curve, rung))
 
     def promotable(self, study: Study) -> Sequence[int]:
         """The paused trials for which there is room at their rung, from the highest rung down, the best first."""
@@ -100,77 +106,80 @@ class Asha:
             return ()
         objective = about(study.objective, self.metric)
         for rung in reversed(self.rungs(study.total_steps)):
-            waiting = [number for number, trial in study.trials.items() if self._waits_at(trial, rung)]
-            if not waiting:
+            reached = self._rung(objective, rung, study.trials, study.curves)
+            if not reached.has_waiting:
                 continue
-            reached = self._competitors(objective, rung, study.trials, study.curves)
             keep = self._keep(len(reached), growing=study.growing)
-            room = keep - self._passed(rung, reached, study.trials, study.curves)
-            best = sorted(reached, key=lambda number: (-reached[number], number))[:keep]
-            able = [number for number in best if number in waiting and math.isfinite(reached[number])]
-            found = able[: max(0, room)]
-            ahead = best[0] if best else None
-            if (
-                not found
-                and not study.growing
-                and ahead in able
-                and reached[ahead] > max([-math.inf, *_others(reached, ahead)])
-            ):
-                found = [ahead]
-            if found:
-                return found
+            found = reached.able(keep, keep - reached.passed(NOBODY))
+            ahead = None if found or study.growing else reached.leader()
+            if found or ahead is not None:
+                return found if ahead is None else [ahead]
         return ()
 
     def verdict(self, study: Study, trial: Trial) -> Reason:
         """Why a paused trial ends when nothing can promote it any more."""
         objective = about(study.objective, self.metric)
         rung = int(trial.reason.numbers["rung"]) if trial.reason else self.min_steps
-        reached = self._competitors(objective, rung, study.trials, study.curves)
-        taken = self._passed(rung, reached, study.trials, study.curves)
-        keep = self._keep(len(reached), growing=study.growing)
-        values = measured(objective, study.curves[trial.number], rung)
-        return self._reason(objective, rung, reached, trial.number, keep, taken, values)
+        reached = self._rung(objective, rung, study.trials, study.curves)
+        keep, taken = self._keep(len(reached), growing=study.growing), reached.passed(NOBODY)
+        values, own = measured(objective, study.curves[trial.number], rung), reached.score(trial.number)
+        return self._reason(objective, rung, reached, trial.number, own, (keep, taken), values)
 
     def _keep(self, reached: int, *, growing: bool) -> int:
         # The tolerance keeps 1/3 of 3 at 1.
         share = int(reached / self.reduction_factor + 1e-9)
         return share if growing else max(1, share)
 
-    def _competitors(
+    def _rung(
         self,
         objective: Objective,
         rung: int,
         trials: Mapping[int, Trial],
         curves: Mapping[int, Sequence[Point]],
-    ) -> dict[int, float]:
-        """The scores of all that have reached a rung, but for those that were ended for what they did themselves."""
-        able = {n: curve for n, curve in curves.items() if n not in trials or not condemned(trials[n])}
-        return scores(objective, able, rung)
+        own: Mapping[int, Sequence[Point]] | None = None,
+    ) -> Rung:
+        """All that have reached a rung, but for those that were ended for what they did themselves.
 
-    def _passed(
-        self,
-        rung: int,
-        reached: Mapping[int, float],
-        trials: Mapping[int, Trial],
-        curves: Mapping[int, Sequence[Point]],
-    ) -> int:
-        """How many have gone on from a rung: nobody held them there, and no other pruner stopped them there."""
-        passed = 0
-        for number in reached:
-            trial = trials.get(number)
-            if trial is None or trial.source == "default" or self._held(trial, rung):
-                continue
-            passed += curves[number][-1].step > rung or trial.reason is None
-        return passed
+        With one objective the rung of a whole study is kept and brought up to date. With several, scores are places
+        among all present, the one under judgement (``own``) included, and are counted anew.
+        """
+        roster = trials.everybody if isinstance(trials, Others) else trials
+        if isinstance(roster, Roster) and not objective.also:
+            everything = curves.everybody if isinstance(curves, Others) else curves
+            kept = roster.kept(("rung", self, objective, rung), Rung)
+            for number in dict.fromkeys(roster.changes[kept.seen :]):
+                reached = score(objective, everything.get(number, ()), rung)
+                kept.put(number, self._standing(rung, roster[number], everything.get(number, ()), reached))
+            kept.seen = len(roster.changes)
+            return kept
+        found = Rung()
+        able = {n: curve for n, curve in curves.items() if n not in trials or not condemned(trials[n])}
+        for number, reached in scores(objective, {**able, **(own or {})}, rung).items():
+            present = number in curves and not (own and number in own)
+            found.put(number, self._standing(rung, trials.get(number), curves[number] if present else (), reached))
+        return found
+
+    def _standing(
+        self, rung: int, trial: Trial | None, curve: Sequence[Point], reached: float | None
+    ) -> Standing | None:
+        """A trial at a rung; ``None`` if it has not reached it, or was ended for what it did itself.
+
+        It has gone on when nobody held it there, and no other pruner stopped it there.
+        """
+        if reached is None or (trial is not None and condemned(trial)):
+            return None
+        if trial is None:
+            return Standing(score=reached, passed=False, waits=False)
+        held = self._held(trial, rung)
+        free = trial.source != "default" and not held
+        on = bool(curve) and (curve[-1].step > rung or trial.reason is None)
+        return Standing(score=reached, passed=free and on, waits=held and trial.state is TrialState.PAUSED)
 
     def _held(self, trial: Trial, rung: int) -> bool:
         """Whether the trial was paused at the rung and never went on, whatever step it was in the middle of."""
         reason = trial.reason
         ours = reason is not None and reason.pruner == self.name and reason.numbers.get("rung") == rung
         return ours and trial.state in (TrialState.PAUSED, TrialState.PRUNED)
-
-    def _waits_at(self, trial: Trial, rung: int) -> bool:
-        return trial.state is TrialState.PAUSED and self._held(trial, rung)
 
     def _rung_just_reached(self, sight: Sight) -> int | None:
         before = sight.curve[-2].step if len(sight.curve) > 1 else -1
@@ -181,15 +190,15 @@ class Asha:
         self,
         objective: Objective,
         rung: int,
-        reached: Mapping[int, float],
+        reached: Rung,
         number: int,
-        keep: int,
-        taken: int,
+        own: float,
+        counts: tuple[int, int],
         values: Mapping[str, float],
     ) -> Reason:
-        turn, own, rank = sign(objective), reached[number], _rank(reached, number)
-        others = sorted(_others(reached, number), reverse=True)
-        bar = others[keep - 1] if 0 < keep <= len(others) else None
+        keep, taken = counts
+        turn, rank = sign(objective), reached.rank(own, number)
+        count, bar = reached.others(number) + 1, reached.best(keep, number)
         needed = "none yet" if bar is None else f"needed {turn * bar:.4g}"
         if rank <= keep and math.isfinite(own):
             needed = f"{taken} have gone on already"
@@ -198,7 +207,7 @@ class Asha:
         numbers = {
             "rung": float(rung),
             "rank": float(rank),
-            "reached": float(len(reached)),
+            "reached": float(count),
             "keep": float(keep),
             "passed": float(taken),
         }
@@ -211,22 +220,10 @@ class Asha:
         shown = [f"{one.metric} {_shown(values.get(one.metric))}" for one in objective.each]
         return Reason(
             pruner=self.name,
-            text=(
-                f"{', '.join(shown)} at rung {rung} is rank {rank} of {len(reached)}; the best {keep} go on ({needed})"
-            ),
+            text=(f"{', '.join(shown)} at rung {rung} is rank {rank} of {count}; the best {keep} go on ({needed})"),
             numbers=numbers,
         )
 
 
 def _shown(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.4g}"
-
-
-def _others(reached: Mapping[int, float], number: int) -> list[float]:
-    """The scores of all but one."""
-    return [value for other, value in reached.items() if other != number]
-
-
-def _rank(reached: Mapping[int, float], number: int) -> int:
-    """1 for the best; among equals everybody has the better rank."""
-    return 1 + sum(value > reached[number] for value in reached.values())

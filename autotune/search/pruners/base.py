@@ -47,22 +47,22 @@ class Others(Mapping[int, T]):
         but: The number that is left out.
     """
 
-    __slots__ = ("_but", "_everybody")
+    __slots__ = ("_but", "everybody")
 
     def __init__(self, everybody: Mapping[int, T], but: int) -> None:
-        self._everybody = everybody
+        self.everybody = everybody
         self._but = but
 
     def __getitem__(self, number: int) -> T:
         if number == self._but:
             raise KeyError(number)
-        return self._everybody[number]
+        return self.everybody[number]
 
     def __iter__(self) -> Iterator[int]:
-        return (number for number in self._everybody if number != self._but)
+        return (number for number in self.everybody if number != self._but)
 
     def __len__(self) -> int:
-        return len(self._everybody) - (self._but in self._everybody)
+        return len(self.everybody) - (self._but in self.everybody)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
