@@ -68,6 +68,7 @@ def resolve_space(source: str, file: str) -> ResolvedSpace:
             problems += [_in_stage(problem, index, stage) for problem in error.problems] or [
                 Problem(message=f"stage {stage.name}: {error.message}", hint=error.hint, file=file)
             ]
+    problems = list(dict.fromkeys(problems))  # what the stages share is told once
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise InvalidSpaceError(

@@ -254,6 +254,13 @@ def test_all_that_the_trainer_does_not_know_is_told_for_all_stages_at_once(servi
     assert found["stages[1].search.ppo_epoch"].line == 12
 
 
+def test_a_mistake_in_what_the_stages_share_is_told_once_at_its_place(service):
+    with pytest.raises(InvalidSpaceError) as caught:
+        service.plan(SOURCE.replace("model: tiny}", "model: tiny, model.hiden_size: 8}"), "space.yaml")
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.line) == ("trainer.overrides.model.hiden_size", 3)
+
+
 def test_a_longer_stage_goes_on_from_the_checkpoint_of_a_configuration_already_tried(run, service):
     """The same two configurations, first for three steps and then for eight: the three are not run again."""
     text = textwrap.dedent("""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from autotune.store.curves import thin
-from autotune.views import CurveView, EventView, JobView, ReasonView, TrialView
+from autotune.views import CurveView, EventView, JobView, Page, ReasonView, TrialView
 from tests.fakes import FakeService, make_failed, make_job, make_trial
 
 DOCUMENT: dict[str, object] = {
@@ -30,6 +30,16 @@ DOCUMENT: dict[str, object] = {
 
 class WebService(FakeService):
     """The fake with what the live page asks for besides: spaces of jobs, and curves thinned as the store does it."""
+
+    stages_of: Mapping[str, Sequence[TrialView]] = {}
+    """Stage -> its trials, for a job with stages."""
+
+    def trials(self, job_id: str, state: str | None, limit: int, cursor: str | None, stage: str | None = None) -> Page:
+        name = stage or self.job(job_id).stage
+        if name not in self.stages_of:
+            return super().trials(job_id, state, limit, cursor, stage)
+        found = [trial for trial in self.stages_of[name] if state in (None, trial.state)]
+        return Page(items=found, next=None)
 
     def document(self, job_id: str) -> Mapping[str, object]:
         self.job(job_id)

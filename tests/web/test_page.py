@@ -1,10 +1,11 @@
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
 from autotune.errors import ConflictError
-from tests.fakes import make_job
+from tests.fakes import make_job, make_stages
 from tests.web.support import fill_job, make_curve, reason, trial_from
 
 ROWS = "document.querySelectorAll('.trials tbody tr').length"
@@ -335,3 +336,41 @@ def test_nothing_sticks_out_of_a_phone(service, open_page):
     page.wait("!document.querySelector('#detail').hidden")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate("document.querySelector('#curves .main-svg').getBoundingClientRect().width") <= 390
+
+
+def test_the_stages_of_a_job_show_what_each_has_reached_and_lead_to_its_trials(service, open_page):
+    fill_job(service, "demo-1", trials=3, steps=40)
+    first, second = make_stages()
+    service.change("demo-1", stage="effect", stages=[replace(first, best_trial=0), second])
+    present = service.trials_of["demo-1"]
+    service.stages_of = {"fast": present[:1], "effect": present}
+    page = open_page(job_address("demo-1"))
+    page.wait(f"{ROWS} === 3 && document.querySelectorAll('.stages li').length === 2")
+    shown = page.text(".stages")
+    assert "1. fast" in shown
+    assert "perf/tokens_per_s >= 1.3 * default holds (default = 10" in shown
+    assert "must reach eval/reward > 0" in shown
+    page.click(".stages li:first-child button")
+    page.wait(f"{ROWS} === 1")
+    assert page.evaluate("document.querySelector('.stages [aria-pressed=true]').innerText") == "1. fast"
+
+
+def test_a_page_that_follows_a_job_moves_on_with_it_to_the_next_stage(service, open_page):
+    fill_job(service, "demo-1", trials=4, steps=40, state="running")
+    first, second = make_stages()
+    first = replace(first, best_trial=0)
+    service.change("demo-1", stage="fast", stages=[replace(first, state="running"), replace(second, state="queued")])
+    trials = service.trials_of["demo-1"]
+    service.stages_of = {"fast": trials, "effect": trials[:2]}
+    page = open_page(job_address("demo-1"))
+    page.wait(f"{ROWS} === 4")
+    service.change("demo-1", stage="effect", stages=[first, second])
+    service.record("demo-1", "stage.begin", "stage effect begins", stage="effect")
+    page.wait(f"{ROWS} === 2")
+
+
+def test_a_job_without_stages_shows_none(service, open_page):
+    fill_job(service, "demo-1", trials=3, steps=40)
+    page = open_page(job_address("demo-1"))
+    page.wait(f"{ROWS} === 3")
+    assert page.evaluate("document.querySelector('.stages').hidden")

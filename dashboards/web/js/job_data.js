@@ -3,6 +3,7 @@
 
 import { api } from "./api.js";
 import { KL } from "./space.js";
+import { jobInStage, spaceInStage } from "./stages.js";
 
 export const JOB_ENDS = new Set(["completed", "failed", "cancelled"]);
 export const MOST_TRIALS = 2000; // kept in the page; a table of more helps nobody
@@ -15,7 +16,10 @@ export class JobData {
   constructor(id) {
     this.id = id;
     this.job = null;
-    this.space = null;
+    this.document = null;
+    this.wanted = null; // the stage that a person has picked; null = the one that the job is at
+    this.shown = "";
+    this.moved = false; // another stage is shown than the one whose trials were read
     this.trials = new Map();
     this.curves = new Map();
     this.events = [];
@@ -42,12 +46,34 @@ export class JobData {
     return [...this.trials.values()].sort((a, b) => a.number - b.number);
   }
 
+  /** The job's space, as the stage that is shown has it. */
+  get space() {
+    return spaceInStage(this.document, this.shown);
+  }
+
   async loadJob() {
-    this.job = await api.job(this.id, this.signal);
+    const job = await api.job(this.id, this.signal);
+    const shown = this.wanted ?? job.stage ?? "";
+    this.job = jobInStage(job, shown);
+    if (this.shown === shown) return;
+    this.shown = shown;
+    this.moved = true;
+    this.trials.clear(); // each stage numbers its own
+    this.curves.clear();
+  }
+
+  /** Shows the trials of another stage, from the next reading on. */
+  pickStage(name) {
+    this.wanted = name;
+  }
+
+  /** Whether an event is about the stage that is shown. */
+  isShown(event) {
+    return (event.stage ?? "") === this.shown;
   }
 
   async loadSpace() {
-    this.space = await api.space(this.id, this.signal);
+    this.document = await api.space(this.id, this.signal);
   }
 
   /** Reads the trials; the newest of very many are left out, and `moreTrials` says so. */
@@ -55,7 +81,7 @@ export class JobData {
     let cursor = null;
     let read = 0;
     do {
-      const page = await api.trials(this.id, { cursor }, this.signal);
+      const page = await api.trials(this.id, { cursor, stage: this.shown }, this.signal);
       for (const trial of page.items) this.trials.set(trial.number, trial);
       cursor = page.next;
       read += page.items.length;
@@ -67,14 +93,14 @@ export class JobData {
 
   /** Reads single trials again. */
   async loadSome(numbers) {
-    const found = await Promise.all(numbers.map((number) => api.trial(this.id, number, this.signal)));
+    const found = await Promise.all(numbers.map((number) => api.trial(this.id, number, this.shown, this.signal)));
     for (const trial of found) this.trials.set(trial.number, trial);
   }
 
   /** Reads the running trials again; returns the numbers of those that ran and no longer do. */
   async loadRunning() {
     const before = this.running();
-    const page = await api.trials(this.id, { state: "running" }, this.signal);
+    const page = await api.trials(this.id, { state: "running", stage: this.shown }, this.signal);
     for (const trial of page.items) this.trials.set(trial.number, trial);
     const now = new Set(page.items.map((trial) => trial.number));
     return before.filter((number) => !now.has(number));
@@ -101,7 +127,7 @@ export class JobData {
     const points = Math.max(40, Math.min(500, share));
     for (let at = 0; at < numbers.length; at += CHUNK) {
       const part = numbers.slice(at, at + CHUNK);
-      const options = { metric: this.panels, trial: part, max_points: points };
+      const options = { metric: this.panels, trial: part, max_points: points, stage: this.shown };
       for (const curve of await api.curves(this.id, options, this.signal)) this.curves.set(curve.trial, curve);
       onPart();
     }

@@ -13,6 +13,7 @@ import { renderDetail } from "./views/detail.js";
 import { EventLog } from "./views/events.js";
 import { renderInfluence } from "./views/influence.js";
 import { renderPruning } from "./views/pruning.js";
+import { renderStages } from "./views/stages.js";
 import { renderHead, renderSummary } from "./views/summary.js";
 import { TrialTable } from "./views/trials.js";
 
@@ -66,6 +67,7 @@ export class JobPage {
       this.#drawTrials();
       this.updater.touch();
     }, () => this.selected);
+    this.stages = el("ol", { class: "stages", "aria-label": "Stages", hidden: true });
     this.summary = el("div", { class: "tiles" });
     this.detail = el("aside", { id: "detail", hidden: true, "aria-labelledby": "detail-title" });
     this.notes = Object.fromEntries(
@@ -79,6 +81,7 @@ export class JobPage {
       this.head,
       this.problem,
       this.acts.element,
+      this.stages,
       this.summary,
       this.detail,
       section("Reward and KL over steps", "curves", this.notes.curves, this.plots.curves),
@@ -106,6 +109,12 @@ export class JobPage {
       { rootMargin: "300px" },
     );
     for (const plot of Object.values(this.plots)) this.observer.observe(plot.parentElement);
+  }
+
+  pickStage(name) {
+    this.pick(null);
+    this.data.pickStage(name);
+    this.updater.touch();
   }
 
   pick(number) {
@@ -158,6 +167,7 @@ export class JobPage {
   #drawTrials() {
     const { data } = this;
     renderHead(this.head, data);
+    renderStages(this.stages, data, (name) => this.pickStage(name));
     renderSummary(this.summary, data);
     renderPruning(this.pruning, data);
     renderInfluence(this.influence, data);

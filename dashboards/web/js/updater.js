@@ -87,12 +87,21 @@ export class Updater {
   async #load() {
     const { data } = this;
     await data.loadJob();
-    await Promise.all([data.loadSpace(), data.loadTrials()]);
+    await data.loadSpace();
+    await this.#loadStage();
+    this.loaded = true;
+    this.#follow();
+  }
+
+  /** Reads all trials and curves of the stage that is shown, or of a job without stages. */
+  async #loadStage() {
+    const { data } = this;
+    await data.loadTrials();
+    data.moved = false;
+    this.waitingForCurves.clear();
     this.onChange({ trials: true });
     await data.loadCurves(data.drawn(), () => this.onChange({ curves: true }));
-    this.loaded = true;
     this.onChange({ trials: true, curves: true });
-    this.#follow();
   }
 
   #follow() {
@@ -108,7 +117,7 @@ export class Updater {
         clearTimeout(this.quiet);
         this.quiet = setTimeout(() => (this.inBacklog = false), GATHER_MS);
         if (this.inBacklog && this.#isKnown(event)) return;
-        this.changed.add(event.trial ?? -1);
+        this.changed.add((this.data.isShown(event) ? event.trial : null) ?? -1);
         if (!this.busy) this.#schedule(GATHER_MS);
       },
       onEnd: () => {
@@ -120,6 +129,7 @@ export class Updater {
 
   /** Whether an old event, sent again from the beginning, tells about an end that was read already. */
   #isKnown(event) {
+    if (!this.data.isShown(event)) return true; // of a stage that is over, or of one that the job tells about itself
     const end = event.trial === null ? this.data.job.ended_at : this.data.trials.get(event.trial)?.ended_at;
     return typeof end === "number" && event.at <= end + AFTERMATH_S;
   }
@@ -131,8 +141,9 @@ export class Updater {
     const changed = new Set(this.changed);
     this.changed.clear();
     try {
-      const numbers = [...changed].filter((number) => number >= 0);
       await data.loadJob();
+      if (data.moved) return await this.#loadStage();
+      const numbers = [...changed].filter((number) => number >= 0);
       if (hadEnded && !data.ended) this.#follow(); // somebody has resumed it
       if (numbers.length > MANY) await data.loadTrials();
       else if (numbers.length) await data.loadSome(numbers);
