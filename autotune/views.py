@@ -219,6 +219,36 @@ class BestView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeView:
+    """A parameter that should be tried at another value."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdviceView:
+    """What a rule has found in a trial's curves.
+
+    Attributes:
+        trial: The trial's number.
+        rule: The rule's name.
+        finding: One sentence with the numbers of this trial.
+        numbers: The same numbers by name.
+        changes: What to try, together.
+        source: Where the rule comes from.
+    """
+
+    trial: int
+    rule: str
+    finding: str
+    numbers: Mapping[str, float]
+    changes: list[ChangeView]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EventView:
     """One entry of a job's record; ``id`` grows without ever repeating, ``stage`` is the stage's name."""
 

@@ -13,7 +13,9 @@ from autotune.access import LOCAL, Caller
 from autotune.errors import ConflictError, InvalidSpaceError, NotFoundError, Problem, UnauthenticatedError
 from autotune.states import JOB_ENDS, JobState, check_job_transition
 from autotune.views import (
+    AdviceView,
     BestView,
+    ChangeView,
     CheckView,
     CurveView,
     ErrorView,
@@ -326,6 +328,24 @@ class FakeService:
             )
             for curve in self.curves_of[job_id]
             if trials is None or curve.trial in trials
+        ]
+
+    def advice(self, job_id: str, trial: int | None = None, stage: str | None = None) -> list[AdviceView]:
+        self.job(job_id)
+        numbers = [one.number for one in self.trials_of[job_id] if trial in (None, one.number)]
+        if trial is not None and not numbers:
+            raise NotFoundError(f"job {job_id!r} has no trial {trial}.")
+        change = ChangeView(path="trainer.optim.lr", before=3e-5, after=1e-5)
+        return [
+            AdviceView(
+                trial=number,
+                rule="kl_too_high",
+                finding="the KL to the reference was above 0.15 in 80% of the second half, at last 0.3",
+                numbers={"share": 0.8, "last": 0.3, "limit": 0.15},
+                changes=[change],
+                source="a guide",
+            )
+            for number in numbers
         ]
 
     def best(self, job_id: str) -> BestView:

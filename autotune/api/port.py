@@ -9,6 +9,7 @@ from typing import Protocol
 from autotune.access import Caller, Role
 from autotune.spec.values import JsonValue
 from autotune.views import (
+    AdviceView,
     BestView,
     CurveView,
     EventView,
@@ -125,6 +126,14 @@ class ServicePort(Protocol):
         stage: str | None = None,
     ) -> list[CurveView]:
         """Curves of the named metrics (none named = all), thinned to ``max_points`` steps a trial."""
+        ...
+
+    def advice(self, job_id: str, trial: int | None, stage: str | None) -> list[AdviceView]:
+        """What the rules on curves find in the trials of a job, or in one of them.
+
+        Raises:
+            NotFoundError: If there is no such job, stage or trial.
+        """
         ...
 
     def best(self, job_id: str) -> BestView:

@@ -13,7 +13,7 @@ from autotune.api.context import Cursor, JobId, Limit, News, Service, TrialPage
 from autotune.api.problems import documented
 from autotune.api.stream import MAX_EVENT_ID, MEDIA_TYPE, position, stream_response, wants_stream
 from autotune.states import TrialState
-from autotune.views import BestView, CurveView, EventView, TrialView
+from autotune.views import AdviceView, BestView, CurveView, EventView, TrialView
 
 router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["results"])
 
@@ -66,6 +66,17 @@ def enqueue_trial(service: Service, job_id: JobId, wanted: WantedTrial) -> Event
 def get_trial(service: Service, job_id: JobId, number: Number, stage: Stage = None) -> TrialView:
     """Shows one trial."""
     return service.trial(job_id, number, stage)
+
+
+@router.get("/advice", operation_id="getAdvice", responses=documented(400, 404))
+def get_advice(
+    service: Service,
+    job_id: JobId,
+    trial: Annotated[int | None, Query(ge=0, description="A trial's number; none = all trials.")] = None,
+    stage: Stage = None,
+) -> list[AdviceView]:
+    """Shows what rules on curves find in the job's trials, each with its numbers and a change to try."""
+    return service.advice(job_id, trial, stage)
 
 
 @router.get("/curves", operation_id="getCurves", responses=documented(400, 404))

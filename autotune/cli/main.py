@@ -8,20 +8,33 @@ from typing import Annotated
 import typer
 
 from autotune import __version__
-from autotune.cli.commands import access, db, doctor, import_verl, inspect, launch, plan, results, serve, steer
+from autotune.cli.commands import (
+    access,
+    db,
+    diagnose,
+    doctor,
+    import_verl,
+    init,
+    inspect,
+    launch,
+    plan,
+    results,
+    serve,
+    steer,
+)
 from autotune.cli.guard import GuardedGroup
 
 app = typer.Typer(
     cls=GuardedGroup,
     name="autotune",
     help="Hyperparameter search for the RL post-training of language models.",
-    epilog="Start with: autotune plan quickstart, then autotune launch quickstart",
+    epilog="Start with: autotune launch quickstart, then autotune init for a search of your own",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (launch, plan, inspect, steer, results, import_verl, serve, access, db, doctor):
+for module in (init, launch, plan, inspect, steer, results, diagnose, import_verl, serve, access, db, doctor):
     module.register(app)
 
 

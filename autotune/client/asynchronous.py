@@ -14,6 +14,7 @@ from autotune.client.wire import DEFAULT_URL, connection_options, error_of, fail
 from autotune.errors import UnreachableError
 from autotune.states import JOB_ENDS
 from autotune.views import (
+    AdviceView,
     BestView,
     CallerView,
     CurveView,
@@ -143,6 +144,10 @@ class AsyncClient:
     ) -> list[CurveView]:
         """Curves of the named metrics (none named = all) and trials (``None`` = all)."""
         return await self._do(calls.curves(job, metrics, trials, max_points, stage))
+
+    async def advice(self, job: str, *, trial: int | None = None, stage: str | None = None) -> list[AdviceView]:
+        """What rules on curves find in the job's trials, or in one of them, each with a change to try."""
+        return await self._do(calls.advice(job, trial, stage))
 
     async def best(self, job: str) -> BestView:
         """The best configuration with its evidence."""

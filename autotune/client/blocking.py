@@ -15,6 +15,7 @@ from autotune.clock import Clock, SystemClock
 from autotune.errors import UnreachableError
 from autotune.states import JOB_ENDS
 from autotune.views import (
+    AdviceView,
     BestView,
     CallerView,
     CurveView,
@@ -174,6 +175,14 @@ class Client:
     ) -> list[CurveView]:
         """Curves of the named metrics (none named = all) and trials (``None`` = all)."""
         return self._do(calls.curves(job, metrics, trials, max_points, stage))
+
+    def advice(self, job: str, *, trial: int | None = None, stage: str | None = None) -> list[AdviceView]:
+        """What rules on curves find in the job's trials, or in one of them, each with a change to try.
+
+        Raises:
+            NotFoundError: If there is no such job or trial.
+        """
+        return self._do(calls.advice(job, trial, stage))
 
     def best(self, job: str) -> BestView:
         """The best configuration with its evidence.

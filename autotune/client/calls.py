@@ -12,6 +12,7 @@ from urllib.parse import quote
 from autotune.client.wire import page_of, value_of, values_of
 from autotune.errors import UsageError
 from autotune.views import (
+    AdviceView,
     BestView,
     CallerView,
     CurveView,
@@ -92,6 +93,11 @@ def curves(
     """Metrics over steps."""
     query = {"metric": list(metrics), "trial": trials, "max_points": max_points, "stage": stage}
     return _list(CurveView, f"{job_path(job)}/curves", query)
+
+
+def advice(job: str, trial: int | None, stage: str | None = None) -> Call[list[AdviceView]]:
+    """What rules on curves find."""
+    return _list(AdviceView, f"{job_path(job)}/advice", {"trial": trial, "stage": stage})
 
 
 def best(job: str) -> Call[BestView]:

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from autotune.errors import UsageError
-from autotune.views import BestView, CurveView, EventView, JobView, TrialView
+from autotune.views import AdviceView, BestView, CurveView, EventView, JobView, TrialView
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +53,10 @@ class JobHandle:
     def curves(self, *metrics: str, trials: Sequence[int] | None = None, stage: str | None = None) -> list[CurveView]:
         """Curves of these metrics; none named = all."""
         return self._client.curves(self.id, metrics=metrics, trials=trials, stage=stage)
+
+    def advice(self, *, trial: int | None = None) -> list[AdviceView]:
+        """What rules on curves find in its trials, or in one of them, each with a change to try."""
+        return self._client.advice(self.id, trial=trial)
 
     def best(self) -> BestView:
         """The best configuration with its evidence."""

@@ -13,6 +13,7 @@ from autotune.errors import AutotuneError, ConflictError, NotFoundError, UsageEr
 from autotune.search.book import History
 from autotune.search.ranking import best_of, front
 from autotune.service import verbs
+from autotune.service.diagnosis import diagnose
 from autotune.service.doorkeeper import Doorkeeper
 from autotune.service.editing import edit_space
 from autotune.service.planning import plan_view
@@ -28,7 +29,7 @@ from autotune.states import JobState, TrialState
 from autotune.store import NewJob, Store
 from autotune.store.database import UnitOfWork
 from autotune.store.values import Job
-from autotune.views import BestView, CurveView, EventView, JobView, Page, PlanView, SpaceView, TrialView
+from autotune.views import AdviceView, BestView, CurveView, EventView, JobView, Page, PlanView, SpaceView, TrialView
 
 _State = TypeVar("_State", JobState, TrialState)
 
@@ -198,6 +199,23 @@ class Service:
             )
             for curve in found
         ]
+
+    def advice(self, job_id: str, trial: int | None = None, stage: str | None = None) -> list[AdviceView]:
+        """What the rules on curves find in the trials of a job, or in one of them.
+
+        Raises:
+            NotFoundError: If there is no such job, stage or trial.
+        """
+        with self.store.read() as work:
+            job = work.jobs.get(job_id)
+            study = named(work.jobs.studies(job_id), job_id, stage)
+            everybody = work.trials.list(job_id, study.stage) if trial is None else ()
+            records = everybody if trial is None else (work.trials.get(job_id, trial, study.stage),)
+            curves = work.trials.curves(
+                job_id, metrics=(), numbers=() if trial is None else (trial,), max_points=10_000, stage=study.stage
+            )
+        part = resolve_document(job.document, job.file).parts[study.stage]
+        return diagnose(part, [record.trial for record in records], curves)
 
     def best(self, job_id: str) -> BestView:
         """The best feasible completed trial; with stages the winner of the one that the job is at.

@@ -26,6 +26,7 @@ COMMANDS = {
     "watch": ["watch", "demo-1"],
     "launch": ["launch", "space.yaml"],
     "doctor": ["doctor"],
+    "diagnose": ["diagnose", "demo-1", "0"],
 }
 FREE = {"params", "metrics", "violations", "numbers", "trials", "pruned", "proposals", "values", "means"}
 
