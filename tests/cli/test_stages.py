@@ -30,6 +30,12 @@ def test_the_trials_of_an_earlier_stage_are_shown_with_its_own_steps_and_objecti
     assert "40/10" in shown
 
 
+def test_the_log_of_a_trial_of_an_earlier_stage_is_asked_for_by_its_name(cli):
+    cli.service.add(staged(), finished_trials())
+    assert cli("logs", "demo-1", "--trial", "1", "--stage", "fast").exit_code == 0
+    assert cli("logs", "demo-1", "--trial", "1", "--stage", "efect").exit_code == 4
+
+
 def test_an_unknown_stage_is_not_found(cli):
     cli.service.add(staged(), finished_trials())
     done = cli("show", "demo-1", "--stage", "efect")

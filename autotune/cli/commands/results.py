@@ -55,6 +55,7 @@ def logs(
     trial: Annotated[int | None, typer.Option(min=0, help="A trial's log instead of the job's.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing until the job has ended.")] = False,
     tail: Annotated[int, typer.Option(min=1, help="Number of lines from the end.")] = 200,
+    stage: Annotated[str | None, typer.Option(help="With --trial: the trial of this stage.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the end of a job's or a trial's log."""
@@ -65,9 +66,9 @@ def logs(
 
     with connect() as connection:
         if follow:
-            follow_log(connection.client, job, trial, tail)
+            follow_log(connection.client, job, trial, tail, stage=stage)
             return
-        text = connection.client.logs(job, trial=trial, tail=tail)
+        text = connection.client.logs(job, trial=trial, tail=tail, stage=stage)
     if as_json:
         print_json({"job": job, "trial": trial, "log": text})
     else:
@@ -92,7 +93,14 @@ def report(
 
 
 def follow_log(
-    client: Client, job: str, trial: int | None, tail: int, *, poll: float = 1.0, clock: Clock | None = None
+    client: Client,
+    job: str,
+    trial: int | None,
+    tail: int,
+    *,
+    stage: str | None = None,
+    poll: float = 1.0,
+    clock: Clock | None = None,
 ) -> None:
     """Prints a log and what is added to it until the job has ended."""
     from autotune.clock import SystemClock
@@ -103,7 +111,7 @@ def follow_log(
     while True:
         # Asked before the log is read: a job that has ended by now adds nothing after it.
         ended = client.job(job).state in JOB_ENDS
-        lines = client.logs(job, trial=trial, tail=max(tail, _FOLLOWED)).splitlines(keepends=True)
+        lines = client.logs(job, trial=trial, tail=max(tail, _FOLLOWED), stage=stage).splitlines(keepends=True)
         if lines and not lines[-1].endswith("\n") and not ended:
             lines.pop()
         fresh = added(seen, lines) if seen else lines[-tail:]
