@@ -116,6 +116,21 @@ def _gpu(nvml: object, index: int) -> Check:
     return Check(name=f"gpu {index}", status=Status.OK, text=text)
 
 
+def gpu_count() -> int:
+    """GPUs that NVIDIA's management library sees; 0 without it."""
+    if importlib.util.find_spec("pynvml") is None:
+        return 0
+    nvml = importlib.import_module("pynvml")
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return 0
+    try:
+        return int(nvml.nvmlDeviceGetCount())
+    finally:
+        nvml.nvmlShutdown()
+
+
 def usable_cpus() -> float:
     """CPUs that this process may use: its affinity, and the quota of its control group."""
     count = float(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else float(os.cpu_count() or 1)
