@@ -121,6 +121,7 @@ class Ledger:
         points = [replace(point, time=now) for point in origin.points if point.step <= origin.step]
         self._book.save(self.trials[trial.number], points)
         self.curves[trial.number] = Curve(points)
+        self.trials.free(origin.step - trial.last_step)
         return replace(trial, last_step=origin.step)
 
     def save(self, trial: Trial, events: Sequence[Event]) -> None:

@@ -19,7 +19,7 @@ class Roster(Mapping[int, Trial]):
 
     Attributes:
         cost_s: Seconds of all trials together.
-        steps: The steps that all trials have reached, together.
+        steps: The steps that all trials have paid for, together.
         changes: The number of each trial that came, or changed in anything but its cost, in order; it only grows.
     """
 
@@ -69,6 +69,10 @@ class Roster(Mapping[int, Trial]):
         if key not in self._kept:
             self._kept[key] = make()
         return cast("T", self._kept[key])
+
+    def free(self, steps: int) -> None:
+        """Notes steps that a trial has without having cost anything: an earlier one has trained them."""
+        self.steps -= steps
 
     def count(self, *states: TrialState) -> int:
         """How many trials are in one of these states."""

@@ -10,7 +10,7 @@ from autotune.clock import ManualClock
 from autotune.execution.simulated import simulate
 from autotune.search.book import MemoryBook
 from autotune.search.coordinator import Closing, Coordinator
-from autotune.search.types import Done, EndKind, Launch, Outcome, Stop, Wait
+from autotune.search.types import Done, EndKind, Launch, Origin, Outcome, Stop, Wait
 from autotune.spec.types import Budget, Finalists, FloatRange, Parameter, PrunerSpec, Resources
 from autotune.states import TrialState
 
@@ -129,3 +129,24 @@ def test_part_of_the_budget_is_kept_for_the_finalists(make_space):
 def test_without_a_limit_nothing_is_refused(make_space):
     coordinator, _, _ = run(make_space, hours=None)
     assert [trial.state for trial in coordinator.trials.values()] == [TrialState.COMPLETED] * 30
+
+
+def test_steps_that_an_earlier_trial_has_trained_do_not_make_the_others_look_cheap(make_coordinator):
+    """One that begins at step 8 of ten costs two steps, not ten for the price of two."""
+    origin = Origin(directory="/earlier", step=8, name="an earlier trial")
+    coordinator = make_coordinator(
+        budget=Budget(trials=6, gpu_hours=20 / 3600),
+        resources=Resources(gpus=1),
+        descent=lambda config: origin if config["lr"] == 1e-3 else None,
+    )
+    launch = coordinator.next_trial(0.0)
+    assert (launch.origin, coordinator.trials[0].last_step) == (origin, 8)
+    for step in (9, 10):
+        coordinator.on_metrics(launch.attempt, step, {"eval/reward": 1.0}, step - 8.0, float(step))
+    coordinator.on_end(launch.attempt, Outcome(kind=EndKind.FINISHED, last_step=10, cost_s=2.0), 11.0)
+    second = coordinator.next_trial(12.0)
+    assert isinstance(second, Launch), "12 of 20 seconds would be reserved"
+    for step in range(1, 11):
+        coordinator.on_metrics(second.attempt, step, {"eval/reward": 1.0}, float(step), 12.0 + step)
+    coordinator.on_end(second.attempt, Outcome(kind=EndKind.FINISHED, last_step=10, cost_s=10.0), 23.0)
+    assert isinstance(coordinator.next_trial(24.0), Done), "8 seconds are left, and a trial takes 10"
