@@ -29,6 +29,10 @@ from autotune.spec.values import FlatConfig, JsonValue
 RANDOM_TRIES = 4096
 """Plain random proposals that are drawn when everything of the sampler's breaks ``require`` or repeats a trial."""
 PRIOR_TRIES = 64
+EXPLORED = 1 / 3
+"""Share of a model's proposals that are drawn at random instead, whatever it has learnt (ADR 20)."""
+MODELS = frozenset({"tpe", "gp", "auto"})
+"""The samplers that can settle in one region; the evolutionary ones go on mutating by themselves."""
 
 
 class Proposer:
@@ -97,11 +101,8 @@ class Proposer:
         if space.sampler.name == "grid":
             for point in grid(self._order, space.sampler.seed):
                 yield self._complete(partial(_of, point))
-        elif any(parameter.prior is not None for parameter in self._order):
-            rng = random.Random(child_seed(space.sampler.seed, "prior", number))
-            if rng.random() < prior.share(number):
-                for _ in range(PRIOR_TRIES):
-                    yield self._complete(lambda parameter: prior.draw_near(parameter, rng))
+        else:
+            yield from self._before_the_sampler(number)
         request = Request(space=space, number=number, seed=seed, trials=trials, curves=curves, past=self._past)
         asked = self._ask(build_sampler(request))
         if space.sampler.name in LEARNERS:
@@ -110,6 +111,19 @@ class Proposer:
         draws = random.Random(seed)
         for _ in range(RANDOM_TRIES):
             yield self._complete(lambda parameter: draw(parameter.domain, draws))
+
+    def _before_the_sampler(self, number: int) -> Iterator[FlatConfig]:
+        """What is proposed in the sampler's place, now and then: what people believe, or a random configuration."""
+        seed = self._space.sampler.seed
+        if any(parameter.prior is not None for parameter in self._order):
+            near = random.Random(child_seed(seed, "prior", number))
+            if near.random() < prior.share(number):
+                for _ in range(PRIOR_TRIES):
+                    yield self._complete(lambda parameter: prior.draw_near(parameter, near))
+        anywhere = random.Random(child_seed(seed, "explore", number))
+        if self._space.sampler.name in MODELS and anywhere.random() < EXPLORED:
+            for _ in range(PRIOR_TRIES):
+                yield self._complete(lambda parameter: draw(parameter.domain, anywhere))
 
     def _ask(self, asked: Asked) -> Iterator[FlatConfig]:
         study = open_study(self._space, asked.sampler, asked.history)
