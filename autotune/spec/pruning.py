@@ -145,9 +145,9 @@ PRUNERS: Mapping[str, PrunerKind] = {
     "eval_decline": PrunerKind(
         description="Completes a trial at its peak when the held-out evaluation falls while the reward still rises.",
         options={
-            "patience": _whole("Consecutive declines that are needed.", 3),
-            "drop": _number("Part of the evaluation's range that must be lost.", 0.2, Bounds(low=0, high=1)),
-            "smooth": _smooth(2),
+            "patience": _whole("Consecutive evaluations at that low that are needed.", 3),
+            "drop": _number("Part of the best evaluation that must be lost.", 0.2, Bounds(low=0, high=1)),
+            "smooth": _smooth(3),
             "min_steps": _min_steps(10),
             "metric": _metric("The held-out evaluation; the objective's metric if not given."),
             "reward": _metric("The training reward.", "reward/mean"),

@@ -249,7 +249,7 @@ def test_the_evaluations_peak_is_the_result_of_a_trial_that_over_optimized(make_
     prune = (PrunerSpec(name="eval_decline", options={"min_steps": 3, "smooth": 1}),)
     coordinator = make_coordinator(book, prune=prune)
     launch = coordinator.next_trial(0.0)
-    for step, value in enumerate([0.1, 0.3, 0.6, 0.5, 0.4, 0.3], start=1):
+    for step, value in enumerate([0.1, 0.3, 0.6, 0.45, 0.4, 0.3], start=1):
         metrics = {"eval/reward": value, "reward/mean": step / 10}
         verdict = coordinator.on_metrics(launch.attempt, step, metrics, float(step), float(step))
     assert isinstance(verdict, Stop)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import fmean
 from typing import ClassVar
 
@@ -13,24 +12,28 @@ from autotune.search.pruners.base import Sight
 from autotune.search.pruners.standing import about, sign
 from autotune.search.types import Point, Reason
 
+REWARDS = 5
+"""Training rewards that are averaged around the peak and at the end."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvalDecline:
     """Stops a trial whose held-out evaluation falls while its training reward still rises.
 
     That is reward over-optimization (Gao et al. 2022, arXiv:2210.10760): the proxy goes on rising, the gold score has
-    its peak behind it. As in EvalStop (arXiv:2606.04145) the rule is ``patience`` consecutive declines of the
-    evaluation; here of its mean over ``smooth`` reports, ``E(t) < E(t-1) < ... < E(t-patience)``, and two conditions
-    keep noise out: the fall from the peak is at least ``drop`` of the curve's range so far, ``max E - E(t) >= drop *
-    (max E - min E)``, and the training reward's mean since the peak is above its mean over as many reports before it.
-    A reward that falls too is not over-optimized; ``reward_collapse`` is for that.
+    its peak behind it. EvalStop (arXiv:2606.04145) waits for consecutive declines of the evaluation; but an evaluation
+    of a hundred prompts wanders by itself, and a policy that exploits fast has lost everything within a few steps and
+    declines no more. So with ``E`` the evaluation's mean over ``smooth`` reports, the last ``patience`` of them must
+    all lie below the peak by ``drop`` of its size, ``max E - E(t) >= drop * |max E|``, and the training reward's mean
+    over the last ``REWARDS`` reports must be above its mean around the peak. A reward that falls too is not
+    over-optimized; ``reward_collapse`` is for that.
 
     The trial is not wasted: it is completed with the objective that it had at the peak (``best_step`` in the reason's
     numbers), which training the same configuration up to that step reaches.
 
     Attributes:
-        patience: Consecutive declines that are needed.
-        drop: Part of the evaluation's range that must be lost, 0 to 1.
+        patience: Consecutive evaluations at that low that are needed.
+        drop: Part of the best evaluation that must be lost, 0 to 1.
         smooth: Evaluations that are averaged before anything is compared.
         min_steps: Steps before this one are forgiven.
         metric: The held-out evaluation; the objective's own metric if ``None``.
@@ -41,7 +44,7 @@ class EvalDecline:
 
     patience: int = 3
     drop: float = 0.2
-    smooth: int = 2
+    smooth: int = 3
     min_steps: int = 10
     metric: str | None = None
     reward: str = "reward/mean"
@@ -57,11 +60,9 @@ class EvalDecline:
             return None
         means = moving_mean([value for _, value in reports], self.smooth)[self.smooth - 1 :]
         steps = [step for step, _ in reports][self.smooth - 1 :]
-        last = means[-self.patience - 1 :]
         best = max(means)
-        fall, span = best - means[-1], best - min(means)
-        falls = all(later < earlier for earlier, later in pairwise(last))
-        if not falls or fall < self.drop * span:
+        floor = best - self.drop * abs(best)
+        if means.index(best) >= len(means) - self.patience or any(mean >= floor for mean in means[-self.patience :]):
             return None
         best_step = steps[means.index(best)]
         before, since = self._rewards(sight.curve, best_step)
@@ -70,9 +71,9 @@ class EvalDecline:
         return Reason(
             pruner=self.name,
             text=(
-                f"{objective.metric} fell {self.patience} times in a row, from {turn * best:.4g} at step {best_step} "
-                f"to {turn * means[-1]:.4g} at step {sight.step}, while {self.reward} rose from {before:.4g} to "
-                f"{since:.4g}"
+                f"{objective.metric} fell from {turn * best:.4g} at step {best_step} to {turn * means[-1]:.4g} and "
+                f"stayed below {turn * floor:.4g} for {self.patience} reports, until step {sight.step}, while "
+                f"{self.reward} rose from {before:.4g} to {since:.4g}"
             ),
             numbers={
                 "best": turn * best,
@@ -86,8 +87,9 @@ class EvalDecline:
         )
 
     def _rewards(self, curve: Sequence[Point], peak: int) -> tuple[float | None, float | None]:
-        """The mean training reward of as many reports before the peak as there are since, and of those since."""
+        """The mean training reward of the reports around the peak, and of the last ones."""
         reported = [(step, value) for step, value in series(curve, self.reward) if value is not None]
-        since = [value for step, value in reported if step > peak]
-        before = [value for step, value in reported if step <= peak][-len(since) :] if since else []
-        return (fmean(before) if before else None), (fmean(since) if since else None)
+        first = max(0, sum(step <= peak for step, _ in reported) - 1 - REWARDS // 2)
+        around = [value for _, value in reported[first : first + REWARDS]]
+        last = [value for _, value in reported[-REWARDS:]]
+        return (fmean(around), fmean(last)) if last else (None, None)
