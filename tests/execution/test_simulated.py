@@ -8,8 +8,23 @@ from hypothesis import strategies as st
 
 from autotune.clock import ManualClock
 from autotune.execution import synthetic_curves as ppo
+from autotune.execution.replay import RecordedRun, Replay
 from autotune.execution.simulated import Failure, StuckError, simulate
+from autotune.search.book import MemoryBook
+from autotune.search.coordinator import Coordinator
 from autotune.search.types import EndKind, Wait
+from autotune.spec.types import (
+    Budget,
+    FloatRange,
+    Objective,
+    Parameter,
+    PrunerSpec,
+    Resources,
+    Retry,
+    SamplerSpec,
+    Space,
+    TrainerSpec,
+)
 
 
 def flat(config, seed):
@@ -124,3 +139,44 @@ def test_huge_updates_become_non_finite_and_huge_micro_batches_run_out_of_memory
     assert broken[-1].kind is EndKind.NON_FINITE
     assert broken[-2][1]["actor/loss"] is None
     assert [item.kind for item in curve(100, **{ppo.MICRO_BATCH: 128})] == [EndKind.OUT_OF_MEMORY]
+
+
+def test_a_search_of_200_trials_on_64_slots_over_recorded_runs_takes_seconds_and_is_the_same_every_time():
+    def search():
+        domains = {"lr": FloatRange(low=1e-4, high=1e-2, log=True), "clip": FloatRange(low=0.1, high=0.4)}
+        runs = [
+            RecordedRun(
+                name=str(number),
+                params={"lr": 1e-4 * 100 ** (number / 31), "clip": 0.1 + 0.3 * (number * 7 % 32) / 31},
+                steps=[
+                    (1.0 + number % 5, {"reward/mean": (1 - abs(number - 20) / 32) * step}) for step in range(1, 41)
+                ],
+            )
+            for number in range(32)
+        ]
+        space = Space(
+            name="recorded",
+            trainer=TrainerSpec(),
+            resources=Resources(),
+            search={path: Parameter(path=path, domain=domain) for path, domain in domains.items()},
+            objective=Objective(metric="reward/mean"),
+            sampler=SamplerSpec(name="random", seed=3),
+            prune=(PrunerSpec(name="asha", options={"min_steps": 4}),),
+            budget=Budget(trials=200, parallel=64),
+            retry=Retry(),
+            start_from=(),
+        )
+        coordinator = Coordinator(space, {}, MemoryBook(), fence="f", total_steps=40)
+        result = simulate(coordinator, Replay(runs, domains).curve, parallel=64, clock=ManualClock(), steps=40)
+        return result, coordinator.best()
+
+    started = time.process_time()
+    result, best = search()
+    assert time.process_time() - started < 10
+    assert best.value == max(best.value, 39.0)
+    running = at_most = 0
+    for event in result.events:
+        running += {"launch": 1, "end": -1}.get(event.kind, 0)
+        at_most = max(at_most, running)
+    assert at_most == 64
+    assert search() == (result, best)
