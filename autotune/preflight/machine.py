@@ -93,6 +93,9 @@ def gpus(_: Context) -> Iterator[Check]:
         yield Check(name="gpus", status=Status.OK, text="none; trials run on the CPU")
         return
     try:
+        driver = nvml.nvmlSystemGetDriverVersion()
+        text = f"NVIDIA {driver.decode() if isinstance(driver, bytes) else driver}"
+        yield Check(name="driver", status=Status.OK, text=text)
         for index in range(nvml.nvmlDeviceGetCount()):
             yield _gpu(nvml, index)
     finally:

@@ -11,7 +11,7 @@ from autotune.errors import NotAllowedError
 from autotune.reports.facts import Material
 from autotune.reports.html import render_html
 from autotune.reports.markdown import render_markdown
-from autotune.views import BestView, CurveView, EventView, JobView, TrialView
+from autotune.views import AdviceView, BestView, CurveView, EventView, JobView, TrialView
 
 __all__ = ["write_report"]
 
@@ -25,6 +25,7 @@ def write_report(
     events: Sequence[EventView],
     document: Mapping[str, Any],
     directory: Path,
+    advice: Sequence[AdviceView] = (),
 ) -> Path:
     """Writes ``report.html`` and ``report.md``; a reader sees the old file or the new one, never half of one.
 
@@ -36,6 +37,7 @@ def write_report(
         events: The job's record, oldest first.
         document: The space file as plain JSON.
         directory: Where the two files go; created when it is missing.
+        advice: What the rules on curves found.
 
     Returns:
         The HTML file.
@@ -43,7 +45,9 @@ def write_report(
     Raises:
         NotAllowedError: If the files cannot be written.
     """
-    material = Material(job=job, trials=trials, curves=curves, best=best, events=events, document=document)
+    material = Material(
+        job=job, trials=trials, curves=curves, best=best, events=events, document=document, advice=advice
+    )
     path = directory / "report.html"
     try:
         directory.mkdir(parents=True, exist_ok=True)

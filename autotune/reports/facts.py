@@ -13,7 +13,7 @@ from typing import Any
 
 from autotune import __version__
 from autotune.states import JOB_ENDS, TrialState
-from autotune.views import BestView, CheckView, CurveView, EventView, JobView, TrialView
+from autotune.views import AdviceView, BestView, CheckView, CurveView, EventView, JobView, TrialView
 
 KL = "kl/actor_ref"
 STAGE_HEADERS = ("stage", "state", "trials", "objective", "winner", "value", "cost", "criterion")
@@ -27,6 +27,7 @@ class Material:
 
     Attributes:
         document: The space file as plain JSON.
+        advice: What the rules on curves found.
     """
 
     job: JobView
@@ -35,6 +36,7 @@ class Material:
     best: BestView | None
     events: Sequence[EventView]
     document: Mapping[str, Any]
+    advice: Sequence[AdviceView] = ()
 
     @property
     def rules(self) -> Mapping[str, Any]:

@@ -9,6 +9,8 @@ from html import escape
 
 import yaml
 
+from autotune.reports.advice import HEADERS as ADVICE_HEADERS
+from autotune.reports.advice import advice_rows
 from autotune.reports.facts import (
     KL,
     STAGE_HEADERS,
@@ -73,6 +75,7 @@ def render_html(material: Material) -> str:
         "early has no value, a line that skips an axis does not have that parameter.</p>",
         _trials(material),
         _pruning(material),
+        _advice(material),
         _reproduce(material),
         _events(material),
     ]
@@ -223,6 +226,18 @@ def _pruning(material: Material) -> str:
         f"<h2>What pruning saved</h2><p>{escape(by)}. {saved.steps_saved} of {saved.steps_run + saved.steps_saved} "
         f"training steps were not run ({saved.share:.0%}), about {duration(saved.seconds_saved)} at each trial's own "
         "speed.</p>"
+    )
+
+
+def _advice(material: Material) -> str:
+    rows = advice_rows(material.advice, material.best)
+    if not rows:
+        return ""
+    head = "".join(f"<th>{name}</th>" for name in ADVICE_HEADERS)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return (
+        "<h2>What the curves advise</h2><p class=note>Rules on each trial's curves. They say what to try next, not "
+        f"what is certain.</p><div class=scroll><table><tr>{head}</tr>{body}</table></div>"
     )
 
 

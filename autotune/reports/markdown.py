@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from autotune.reports.advice import HEADERS as ADVICE_HEADERS
+from autotune.reports.advice import advice_rows
 from autotune.reports.facts import (
     KL,
     STAGE_HEADERS,
@@ -60,6 +62,7 @@ def render_markdown(material: Material) -> str:
         f"{duration(job.cost_s)} of trials, {job.cost_gpu_hours:.2f} GPU-hours. Pruning saved {saved.steps_saved} of "
         f"{saved.steps_run + saved.steps_saved} training steps ({saved.share:.0%}).",
         "",
+        *_advice(material),
         "## How to reproduce it",
         "",
         f"Space file: `{_code(job.directory)}/space.yaml`, seed {seed_of(material.rules)}.",
@@ -69,6 +72,11 @@ def render_markdown(material: Material) -> str:
     made = ", ".join(f"{name} {found}" for name, found in versions().items())
     lines += ["", f"Made with {_text(made)}.", ""]
     return "\n".join(lines)
+
+
+def _advice(material: Material) -> list[str]:
+    rows = advice_rows(material.advice, material.best)
+    return ["## What the curves advise", "", *_table(ADVICE_HEADERS, rows), ""] if rows else []
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -35,4 +35,5 @@ def report_job(service: Service, job_id: str) -> Path:
         events=service.events(job_id, limit=100_000),
         document=service.document(job_id),
         directory=directory,
+        advice=service.advice(job_id),
     )

@@ -5,6 +5,8 @@ OPERATIONS = {
     "createToken",
     "editJob",
     "enqueueTrial",
+    "exportTrial",
+    "getAdvice",
     "getBest",
     "getCurves",
     "getJob",

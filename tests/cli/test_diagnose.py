@@ -30,3 +30,10 @@ def test_a_job_without_findings_says_so(cli):
     assert done.exit_code == 0
     assert done.stdout == ""
     assert "nothing stands out" in done.stderr
+
+
+def test_show_says_in_one_line_what_the_curves_advise(cli):
+    cli.service.add(finished_job(), finished_trials())
+    count = len(finished_trials())
+    done = cli("show", "demo-1")
+    assert f"the curves show: kl_too_high in {count} trials; what to change: autotune diagnose demo-1" in done.stderr

@@ -9,7 +9,7 @@ import pytest
 from autotune.errors import NotAllowedError
 from autotune.reports import write_report
 from autotune.reports.html import _embedded
-from autotune.views import CurveView, ErrorView, EventView, FinalistView, ObjectiveView
+from autotune.views import AdviceView, ChangeView, CurveView, ErrorView, EventView, FinalistView, ObjectiveView
 from tests.fakes import (
     finished_job,
     finished_trials,
@@ -270,3 +270,35 @@ def test_a_job_with_several_objectives_shows_its_front(tmp_path):
     assert "length (minimize)" in page.text
     assert "| 1 | 0.6 | 120 |" in markdown
     assert "maximize eval/reward, minimize length" in page.text
+
+
+def test_advice_is_a_table_with_the_best_trials_numbers_first(tmp_path):
+    job, trials = finished_job(), finished_trials()
+    best = make_best(job, trials)
+    change = ChangeView(path="trainer.optim.lr", before=3e-5, after=1e-5)
+    advice = [
+        AdviceView(
+            trial=number,
+            rule="kl_too_high",
+            finding=f"<b>the KL of {number}",
+            numbers={},
+            changes=[change],
+            source="a guide",
+        )
+        for number in sorted({0, best.trial.number})
+    ]
+    path = write_report(
+        job=job, trials=trials, curves=[], best=best, events=[], document=DOCUMENT, directory=tmp_path, advice=advice
+    )
+    for text in (Page(path.read_text()).text, (tmp_path / "report.md").read_text()):
+        assert "What the curves advise" in text
+        assert f"trial {best.trial.number}: " in text
+        assert "trainer.optim.lr 3e-05 ->" in text.replace("\\", "").replace("-&gt;", "->").replace("\\>", ">")
+    assert "<b>the KL" not in path.read_text()
+
+
+def test_without_findings_the_report_says_nothing_of_advice(tmp_path):
+    path = write_report(
+        job=finished_job(), trials=[], curves=[], best=None, events=[], document=DOCUMENT, directory=tmp_path
+    )
+    assert "What the curves advise" not in path.read_text() + (tmp_path / "report.md").read_text()

@@ -48,21 +48,11 @@ def diagnose(
 def _summary(found: Sequence[AdviceView]) -> None:
     """A row per rule: in how many trials, and the first of them as an example."""
     from autotune.cli.output import table
+    from autotune.reports.advice import HEADERS, advice_rows
 
-    by_rule: dict[str, list[AdviceView]] = {}
-    for advice in found:
-        by_rule.setdefault(advice.rule, []).append(advice)
-    rows = [
-        [
-            rule,
-            str(len(cases)),
-            f"trial {cases[0].trial}: {cases[0].finding}",
-            "; ".join(change_text(change) for change in cases[0].changes),
-        ]
-        for rule, cases in sorted(by_rule.items(), key=lambda item: -len(item[1]))
-    ]
+    rows = [row[:-1] for row in advice_rows(found)]
     if rows:
-        table(["rule", "trials", "for example", "try"], rows)
+        table(list(HEADERS[:-1]), rows)
 
 
 def change_text(change: ChangeView) -> str:

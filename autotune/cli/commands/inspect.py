@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from autotune.client import Client
-    from autotune.views import JobView, TrialView
+    from autotune.views import AdviceView, JobView, TrialView
 
 Job = Annotated[str, typer.Argument(help="The job's id, as `autotune jobs` lists it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
@@ -67,10 +69,24 @@ def show(
     with connect() as connection:
         view = connection.client.job(job)
         trials = list(connection.client.all_trials(job, stage=stage))
+        advice = [] if as_json else connection.client.advice(job, stage=stage)
     if as_json:
         print_json({"job": view, "trials": trials})
-    else:
-        _print_job(view, trials, stage or view.stage)
+        return
+    _print_job(view, trials, stage or view.stage)
+    _say_advice(job, advice)
+
+
+def _say_advice(job: str, found: Sequence[AdviceView]) -> None:
+    """What the curves advise, in one line."""
+    from collections import Counter
+
+    from autotune.cli.output import say
+
+    counts = Counter(advice.rule for advice in found).most_common(4)
+    if counts:
+        shown = ", ".join(f"{rule} in {count} trial{'s' if count > 1 else ''}" for rule, count in counts)
+        say(f"the curves show: {shown}; what to change: autotune diagnose {job}")
 
 
 def watch(job: Job, as_json: AsJson = False) -> None:
