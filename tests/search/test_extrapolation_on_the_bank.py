@@ -15,7 +15,7 @@ from autotune.spec.types import Objective
 
 BANK = Path(__file__).parents[2] / "benchmarks" / "curve_bank" / "data" / "curves.parquet"
 OBJECTIVE = Objective(metric="eval/reward", smooth=5)
-LESSONS, TESTED, CUTS = 12, 16, (0.2, 0.4, 0.6)
+LESSONS, TESTED, CUTS = 12, 48, (0.2, 0.4, 0.6)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_the_chances_are_about_as_large_as_what_happens(judged):
 
 def test_the_chances_say_more_than_the_base_rate(judged):
     chances, outcomes, _ = judged
-    assert np.mean((chances - outcomes) ** 2) < 0.85 * np.mean((outcomes.mean() - outcomes) ** 2)
+    assert np.mean((chances - outcomes) ** 2) < 0.8 * np.mean((outcomes.mean() - outcomes) ** 2)
 
 
 def test_intervals_hold_about_what_they_say(judged):
