@@ -8,7 +8,7 @@ from autotune.api import create_app
 from autotune.service import open_service
 from autotune.settings import Settings
 
-SPACE = "name: real\nextends: quickstart\nbudget: {trials: 3, steps: 10}\n"
+SPACE = "name: real\nextends: quickstart\nbudget: {trials: 3, steps: 20}\n"
 
 
 @pytest.fixture

@@ -298,3 +298,14 @@ def test_a_longer_stage_goes_on_from_the_checkpoint_of_a_configuration_already_t
         "trial 0 started; it goes on from step 3 of trial 1 of stage short",
         "trial 1 started; it goes on from step 3 of trial 0 of stage short",
     ]
+
+
+def test_a_pruner_that_begins_after_the_steps_of_the_budget_is_told(service):
+    text = SOURCE.replace(
+        "budget: {trials: 4, steps: 4}", "budget: {trials: 4, steps: 4}\n    prune: [{asha: {min_steps: 4}}]"
+    )
+    with pytest.raises(InvalidSpaceError) as caught:
+        service.plan(text, "space.yaml")
+    (problem,) = caught.value.problems
+    assert problem.path == "stages[1].prune[0].asha.min_steps"
+    assert "a trial has 4 steps" in problem.message
