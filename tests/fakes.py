@@ -20,6 +20,7 @@ from autotune.views import (
     CurveView,
     ErrorView,
     EventView,
+    ExportView,
     JobView,
     MemoryView,
     ObjectiveView,
@@ -354,6 +355,13 @@ class FakeService:
             raise NotFoundError(f"no trial of job {job_id!r} has completed within the constraints.")
         return make_best(job, self.trials_of[job_id])
 
+    def export(self, job_id: str, to: str, trial: int | None = None, stage: str | None = None) -> ExportView:
+        self._check_stage(job_id, stage)
+        number = self.best(job_id).trial.number if trial is None else self.trial(job_id, trial).number
+        if to not in ("native", "verl", "yaml"):
+            raise UsageError(f"unknown form {to!r}; known are native, verl, yaml.")
+        return ExportView(job=job_id, trial=number, to=to, text="python -m trainer lr=1e-4\n", notes=["look at it."])
+
     def events(self, job_id: str, after: int, limit: int) -> list[EventView]:
         self.job(job_id)
         return [event for event in self.events_of[job_id] if event.id > after][:limit]
@@ -380,6 +388,10 @@ class FakeService:
         self.calls.append(("edit", job_id, budget, priority))
         changes = {"budget_trials": budget["trials"]} if budget and "trials" in budget else {}
         return self.change(self.job(job_id).id, **changes)
+
+    def edit_space(self, job_id: str, changes: Mapping[str, Any], stage: str | None) -> JobView:
+        self.calls.append(("edit_space", job_id, dict(changes), stage))
+        return self.job(job_id)
 
     def enqueue(self, job_id: str, params: Mapping[str, Any]) -> EventView:
         record = self.events_of[self.job(job_id).id]

@@ -27,6 +27,17 @@ class JobChanges(BaseModel):
 
     priority: Annotated[int | None, Field(description="Jobs with a higher one are started first.", examples=[5])] = None
     budget: BudgetChanges | None = None
+    search: Annotated[
+        dict[Annotated[str, Field(max_length=200)], Any] | None,
+        Field(
+            max_length=200,
+            description="Parameter -> its domain as in a space file, null = no longer searched; for a job at rest.",
+            examples=[{"lr": {"float": [1e-7, 1e-5], "log": True}}],
+        ),
+    ] = None
+    stage: Annotated[
+        str | None, Field(max_length=63, description="The stage whose search is meant; null = where the job is.")
+    ] = None
 
 
 class WantedTrial(BaseModel):

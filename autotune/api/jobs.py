@@ -62,9 +62,16 @@ def get_job(service: Service, job_id: JobId) -> JobView:
     "/jobs/{job_id}", operation_id="editJob", tags=["jobs"], responses=documented(400, 403, 404, 409, 413, 422)
 )
 def edit_job(service: Service, job_id: JobId, changes: JobChanges) -> JobView:
-    """Changes a job's budget or its priority; a running job takes the new budget within a second."""
+    """Changes a job's budget, its priority, or, while it is at rest, what it searches.
+
+    A running job takes a new budget within a second. A new search is a new version of the space: trials that still fit
+    teach the sampler.
+    """
     budget = None if changes.budget is None else changes.budget.model_dump(exclude_unset=True)
-    return service.edit(job_id, budget, changes.priority)
+    if changes.search is None:
+        return service.edit(job_id, budget, changes.priority)
+    job = service.edit_space(job_id, changes.search, changes.stage)
+    return service.edit(job_id, budget, changes.priority) if budget or changes.priority is not None else job
 
 
 @router.post("/jobs/{job_id}/pause", operation_id="pauseJob", tags=["jobs"], responses=documented(403, 404, 409))

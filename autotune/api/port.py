@@ -13,6 +13,7 @@ from autotune.views import (
     BestView,
     CurveView,
     EventView,
+    ExportView,
     IssuedTokenView,
     JobView,
     Page,
@@ -144,6 +145,15 @@ class ServicePort(Protocol):
         """
         ...
 
+    def export(self, job_id: str, to: str, trial: int | None = None, stage: str | None = None) -> ExportView:
+        """A trial's configuration as a command or as YAML; without a number the best one's.
+
+        Raises:
+            NotFoundError: If there is no such trial, or none has completed within the constraints.
+            UsageError: If the job's configurations have no such form.
+        """
+        ...
+
     def events(self, job_id: str, after: int, limit: int) -> list[EventView]:
         """The job's record, oldest first, beginning after the event ``after``."""
         ...
@@ -182,6 +192,15 @@ class ServicePort(Protocol):
         Raises:
             ConflictError: If a budget would be lower than what was used, or the job has ended.
             InvalidSpaceError: If a value is not allowed.
+        """
+        ...
+
+    def edit_space(self, job_id: str, changes: Mapping[str, JsonValue], stage: str | None) -> JobView:
+        """Changes what a job searches while it is at rest.
+
+        Raises:
+            ConflictError: If the job is not at rest, or the stage is over.
+            InvalidSpaceError: If the new space cannot be used.
         """
         ...
 

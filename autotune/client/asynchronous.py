@@ -19,6 +19,7 @@ from autotune.views import (
     CallerView,
     CurveView,
     EventView,
+    ExportView,
     IssuedTokenView,
     JobView,
     Page,
@@ -153,6 +154,10 @@ class AsyncClient:
         """The best configuration with its evidence."""
         return await self._do(calls.best(job))
 
+    async def export(self, job: str, *, to: str, trial: int | None = None, stage: str | None = None) -> ExportView:
+        """A trial's configuration as something to run or to keep."""
+        return await self._do(calls.export(job, to, trial, stage))
+
     async def events(self, job: str, *, after: int = 0, limit: int = 100) -> list[EventView]:
         """The job's record, oldest first, beginning after the event ``after``."""
         return await self._do(calls.events(job, after, limit))
@@ -216,9 +221,17 @@ class AsyncClient:
         """Ends the job's running trials now; they write a checkpoint first."""
         return await self._do(calls.act(job, "cancel"))
 
-    async def edit(self, job: str, *, priority: int | None = None, budget: Mapping[str, Any] | None = None) -> JobView:
-        """Changes what a job may spend, or its place in the queue."""
-        return await self._do(calls.edit(job, priority, budget))
+    async def edit(
+        self,
+        job: str,
+        *,
+        priority: int | None = None,
+        budget: Mapping[str, Any] | None = None,
+        search: Mapping[str, Any] | None = None,
+        stage: str | None = None,
+    ) -> JobView:
+        """Changes what a job may spend, its place in the queue, or, while it is at rest, what it searches."""
+        return await self._do(calls.edit(job, priority, budget, search, stage))
 
     async def enqueue(self, job: str, params: Mapping[str, Any]) -> EventView:
         """Lets a job run this configuration next."""

@@ -20,6 +20,7 @@ from autotune.views import (
     CallerView,
     CurveView,
     EventView,
+    ExportView,
     IssuedTokenView,
     JobView,
     Page,
@@ -192,6 +193,21 @@ class Client:
         """
         return self._do(calls.best(job))
 
+    def export(self, job: str, *, to: str, trial: int | None = None, stage: str | None = None) -> ExportView:
+        """A trial's configuration as something to run or to keep.
+
+        Args:
+            job: The job's id.
+            to: ``native``, ``verl``, ``command`` or ``yaml``.
+            trial: The trial's number; ``None`` = the best one.
+            stage: Name of the trial's stage; ``None`` = the one that the job is at.
+
+        Raises:
+            NotFoundError: If there is no such trial, or none has completed within the constraints.
+            UsageError: If the job's configurations have no such form.
+        """
+        return self._do(calls.export(job, to, trial, stage))
+
     def events(self, job: str, *, after: int = 0, limit: int = 100) -> list[EventView]:
         """The job's record, oldest first, beginning after the event ``after``."""
         return self._do(calls.events(job, after, limit))
@@ -275,19 +291,29 @@ class Client:
         """Ends the job's running trials now; they write a checkpoint first."""
         return self._do(calls.act(job, "cancel"))
 
-    def edit(self, job: str, *, priority: int | None = None, budget: Mapping[str, Any] | None = None) -> JobView:
-        """Changes what a job may spend, or its place in the queue.
+    def edit(
+        self,
+        job: str,
+        *,
+        priority: int | None = None,
+        budget: Mapping[str, Any] | None = None,
+        search: Mapping[str, Any] | None = None,
+        stage: str | None = None,
+    ) -> JobView:
+        """Changes what a job may spend, its place in the queue, or, while it is at rest, what it searches.
 
         Args:
             job: The job's id.
             priority: Jobs with a higher one are started first.
             budget: ``trials``, ``parallel``, ``gpu_hours``, ``wall_clock``, written as in a space file.
+            search: Parameter -> its domain as in a space file, or ``None`` to search it no longer.
+            stage: The stage whose search is meant; ``None`` = the one that the job is at.
 
         Raises:
             ConflictError: If a budget would be lower than what was used, or the job has ended.
             InvalidSpaceError: If a value is not allowed.
         """
-        return self._do(calls.edit(job, priority, budget))
+        return self._do(calls.edit(job, priority, budget, search, stage))
 
     def enqueue(self, job: str, params: Mapping[str, Any]) -> EventView:
         """Lets a job run this configuration next; what is not named has its default.

@@ -17,6 +17,7 @@ from autotune.views import (
     CallerView,
     CurveView,
     EventView,
+    ExportView,
     IssuedTokenView,
     JobView,
     Page,
@@ -105,6 +106,11 @@ def best(job: str) -> Call[BestView]:
     return _get(BestView, f"{job_path(job)}/best")
 
 
+def export(job: str, to: str, trial: int | None, stage: str | None = None) -> Call[ExportView]:
+    """A configuration as something to run or to keep."""
+    return _get(ExportView, f"{job_path(job)}/export", {"to": to, "trial": trial, "stage": stage})
+
+
 def events(job: str, after: int, limit: int) -> Call[list[EventView]]:
     """A job's record."""
     return _list(EventView, f"{job_path(job)}/events", {"after": after, "limit": limit})
@@ -125,9 +131,20 @@ def act(job: str, verb: str) -> Call[JobView]:
     return Call(method="POST", path=f"{job_path(job)}/{verb}", read=lambda answer: value_of(JobView, answer))
 
 
-def edit(job: str, priority: int | None, budget: Mapping[str, Any] | None) -> Call[JobView]:
-    """A change of priority or budget; ``None`` leaves it as it is."""
-    changes = {"priority": priority, "budget": None if budget is None else dict(budget)}
+def edit(
+    job: str,
+    priority: int | None,
+    budget: Mapping[str, Any] | None,
+    search: Mapping[str, Any] | None,
+    stage: str | None,
+) -> Call[JobView]:
+    """A change of priority, budget or search; ``None`` leaves it as it is."""
+    changes = {
+        "priority": priority,
+        "budget": None if budget is None else dict(budget),
+        "search": None if search is None else dict(search),
+        "stage": stage,
+    }
     return Call(
         method="PATCH",
         path=job_path(job),

@@ -27,6 +27,15 @@ def test_only_what_was_sent_is_changed(http, service):
     assert service.calls[-1] == ("edit", "demo-1", None, 3)
 
 
+def test_the_search_of_a_job_at_rest_is_changed_with_its_budget(http, service):
+    service.add(make_job(state="paused"))
+    search = {"lr": {"float": [1e-7, 1e-5], "log": True}, "ppo_epochs": None}
+    assert http.patch("/v1/jobs/demo-1", json={"search": search, "stage": "effect"}).status_code == 200
+    assert service.calls == [("edit_space", "demo-1", search, "effect")]
+    assert http.patch("/v1/jobs/demo-1", json={"search": search, "budget": {"trials": 9}}).json()["budget_trials"] == 9
+    assert service.calls[1:] == [("edit_space", "demo-1", search, None), ("edit", "demo-1", {"trials": 9}, None)]
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -28,6 +28,28 @@ def test_edit_sends_only_what_was_given(running):
     assert running.service.calls[-1] == ("edit", "demo-1", None, -1)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["lr: {float: [1.0e-7, 1.0e-5]}\nppo_epochs:\n", "search:\n  lr: {float: [1.0e-7, 1.0e-5]}\n  ppo_epochs:\n"],
+)
+def test_edit_takes_a_search_from_a_file(running, tmp_path, text):
+    path = tmp_path / "search.yaml"
+    path.write_text(text)
+    done = running("edit", "demo-1", "--search", str(path), "--stage", "effect")
+    assert done.exit_code == 0, done.stderr
+    wanted = {"lr": {"float": [1e-7, 1e-5]}, "ppo_epochs": None}
+    assert running.service.calls[-1] == ("edit_space", "demo-1", wanted, "effect")
+
+
+@pytest.mark.parametrize(("text", "code"), [("", 2), ("[1, 2]", 2), ("a: [", 2), (None, 4)])
+def test_a_search_file_that_holds_none_is_refused(running, tmp_path, text, code):
+    path = tmp_path / "search.yaml"
+    if text is not None:
+        path.write_text(text)
+    assert running("edit", "demo-1", "--search", str(path)).exit_code == code
+    assert running.service.calls == []
+
+
 def test_enqueue_reads_numbers_words_and_truth_values(running):
     done = running("enqueue", "demo-1", "lr=1e-4", "epochs=2", "kl_type=adaptive", "flag=true", "size=1.5")
     assert done.exit_code == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,12 +54,26 @@ def edit(
     gpu_hours: Annotated[float | None, typer.Option(help="GPUs times hours.")] = None,
     wall_clock: Annotated[str | None, typer.Option(help="A duration, for example 24h.")] = None,
     priority: Annotated[int | None, typer.Option(help="Jobs with a higher one are started first.")] = None,
+    search: Annotated[
+        Path | None,
+        typer.Option(help="A YAML file of parameter: domain (null = no longer); for a job at rest."),
+    ] = None,
+    stage: Annotated[str | None, typer.Option(help="The stage whose search is meant.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change what a job may spend, or its place in the queue; a running job takes it at once."""
+    """Change what a job may spend, its place in the queue, or what it searches.
+
+    A running job takes a budget at once; its search can be changed while it is paused, failed or cancelled.
+    """
     changes = {"trials": trials, "parallel": parallel, "gpu_hours": gpu_hours, "wall_clock": wall_clock}
     budget = {name: value for name, value in changes.items() if value is not None}
-    _act(lambda connection: connection.client.edit(job, priority=priority, budget=budget or None), as_json=as_json)
+    domains = None if search is None else _domains(search)
+    _act(
+        lambda connection: connection.client.edit(
+            job, priority=priority, budget=budget or None, search=domains, stage=stage
+        ),
+        as_json=as_json,
+    )
 
 
 def enqueue(
@@ -92,6 +107,24 @@ def _act(use: Callable[[Connection], JobView], *, as_json: bool) -> None:
         data(f"job {view.id} is {view.state}")
     if embedded and view.state == JobState.QUEUED:
         say(f"nothing runs it yet: autotune launch --resume {view.id}")
+
+
+def _domains(path: Path) -> dict[str, JsonValue]:
+    import yaml
+
+    from autotune.errors import NotFoundError
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise NotFoundError(f"{path} cannot be read: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no YAML: {error}") from error
+    # The `search:` of a space file, or what stands below it.
+    inner = found.get("search", found) if isinstance(found, dict) else found
+    if not isinstance(inner, dict) or not inner:
+        raise UsageError(f"{path} holds no parameters.", hint="Write for example: lr: {float: [1e-7, 1e-5], log: true}")
+    return {str(name): domain for name, domain in inner.items()}
 
 
 def _pair(text: str) -> tuple[str, JsonValue]:
