@@ -104,7 +104,7 @@ def _refusals(resolved: ResolvedSpace, check: TrialCheck, proposals: Sequence[Fl
     configs = {"the default configuration": resolved.base}
     configs |= {f"configuration {place}": {**resolved.base, **values} for place, values in enumerate(proposals)}
     for name, config in configs.items():
-        for problem in check(config):
+        for problem in check.without_trying(config):
             found.setdefault(str(problem), f"{name[:1].upper()}{name[1:]} would not be launched: {problem}")
     port = resolved.base.get(PORT)
     if port is not None and resolved.space.budget.parallel > 1:

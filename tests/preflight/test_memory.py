@@ -280,6 +280,14 @@ def test_a_trial_that_cannot_fit_is_refused_with_its_parts_and_a_cure():
     assert problem.hint.startswith("Lower it")
 
 
+def test_networks_that_are_too_large_alone_are_not_blamed_on_the_engine():
+    wide = replace(SHAPE, layers=400, hidden=2048, inner=8192, query=2048, key_value=2048)
+    found = estimate(replace(WORK, actor=wide, critic=wide, engine=Engine(copy_bytes=2, utilization=0.5)), 8 * GIB)
+    problem = too_large(found, Capacity(bytes=8 * GIB, host=False, source="test"))
+    assert problem.path == "model.lora_rank"
+    assert "cpu_offload" in problem.hint
+
+
 def test_what_may_fit_within_the_error_of_the_estimate_is_let_through():
     found = estimate(WORK)
     assert too_large(found, Capacity(bytes=int(found.peak * 0.9), host=False, source="test")) is None

@@ -30,7 +30,7 @@ def model_directory(path, *, tokens=100, **config):
 
 
 def of_model(path, **more):
-    return context({"model": "hf", "model.path": str(path), "data": "jsonl", "data.train_file": "/x", **more})
+    return context({"model": "hf", "model.path": str(path), "data": "jsonl", "data.train_file": __file__, **more})
 
 
 def test_the_shipped_default_passes_every_rule():
@@ -133,6 +133,25 @@ def test_tokens_that_were_added_count_too(tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"vocab": [["a", 0.0]] * 3}, "added_tokens": added}))
     assert tokenizer_size(tmp_path) == 8
     assert tokenizer_size(tmp_path / "elsewhere") is None
+
+
+def test_a_data_file_that_is_not_there_is_named(tmp_path):
+    directory = model_directory(tmp_path / "model")
+    (problem,) = trial_problems(of_model(directory, **{"data.eval_file": str(tmp_path / "eval.jsonl")}))
+    assert problem.path == "data.eval_file"
+    assert "eval.jsonl" in problem.message
+    (problem,) = trial_problems(of_model(directory, **{"data.train_file": "train.jsonl"}))
+    assert "absolute path" in problem.hint
+
+
+def test_the_files_of_verl_are_looked_for_too_and_addresses_are_not(tmp_path):
+    values = {
+        "data.train_files": [str(tmp_path / "absent.parquet"), "s3://bucket/rows.parquet"],
+        "reward.custom_reward_function.path": str(tmp_path / "reward.py"),
+    }
+    trial = TrialContext(backend="verl", config=values, gpus=1.0, here=True, room=ROOMY)
+    paths = [problem.path for problem in trial_problems(trial)]
+    assert paths == ["data.train_files", "reward.custom_reward_function.path"]
 
 
 def test_files_and_ports_of_another_machine_are_not_judged_here(tmp_path):

@@ -18,6 +18,7 @@ _CURES: tuple[tuple[str, str, str], ...] = (
     ("key-value cache", "rollout.max_batch_size", "lower it"),
     ("sampling from logits", "rollout.max_batch_size", "lower it"),
 )
+_OF_NETWORKS = ("actor weights", "critic weights", "reference weights", " optimizer", " gathered", " gradients")
 _STATES = ("model.lora_rank", "train adapters (for example 16), set fsdp_config.cpu_offload, or use more GPUs")
 
 
@@ -30,7 +31,7 @@ def too_large(found: Estimate, room: Capacity) -> Problem | None:
     """
     if room.bytes is None or found.peak * (1 - MARGIN) <= room.bytes:
         return None
-    path, hint = _cure(found)
+    path, hint = _cure(found, room.bytes)
     device = "CPU" if room.host else "GPU"
     message = (
         f"needs about {found.peak / GIB:.1f} GiB on one {device} in the {found.phase} ({breakdown(found)}), "
@@ -44,12 +45,15 @@ def breakdown(found: Estimate, parts: int = 4) -> str:
     return ", ".join(f"{part.name} {part.bytes / GIB:.2f}" for part in found.largest[:parts])
 
 
-def _cure(found: Estimate) -> tuple[str, str]:
-    """The parameter that the largest curable part hangs on."""
+def _cure(found: Estimate, room: int) -> tuple[str, str]:
+    """The parameter that the largest curable part hangs on; where the networks alone are too large, they are it."""
+    networks = [part for part in found.largest if part.name.endswith(_OF_NETWORKS)]
+    if sum(part.bytes for part in networks) * (1 - MARGIN) > room:
+        return _STATES
     for part in found.largest:
         for word, path, hint in _CURES:
             if part.name.startswith(word):
                 return path, hint
-        if "weights" in part.name or "optimizer" in part.name or "gathered" in part.name:
+        if part in networks:
             return _STATES
     return _STATES

@@ -7,8 +7,8 @@ from autotune.preflight.memory.values import flag, number, text
 from autotune.preflight.memory.workload import Engine, Sharding, Workload
 from autotune.spec.values import FlatConfig
 
-LOGIT_CHUNK = 2**24
-"""Logits that the trainer turns into float32 at once."""
+LOGIT_CHUNK = {"cpu": 2**20, "cuda": 2**24}
+"""Logits that the trainer turns into float32 at once, as `trainer.algorithms.logprobs` has it."""
 VLLM_CPU_CACHE = 2**30
 VLLM_SHARE = 0.3
 """What the trainer gives to vLLM when nobody says anything: bytes on a CPU, a share of a GPU."""
@@ -60,7 +60,7 @@ def native_workload(config: FlatConfig, *, world: int, host: bool) -> Workload |
         measured_rows=min(micro, share),
         logit_places=response + 1,
         logit_bytes=compute,
-        logit_chunk=LOGIT_CHUNK,
+        logit_chunk=LOGIT_CHUNK["cpu" if host else "cuda"],
         padded=not flag(config, "trainer.use_remove_padding"),
         engine=_engine(config, share, length, compute, host=host),
         host=host,

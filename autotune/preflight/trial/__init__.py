@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from autotune.backends import VerlBackend
 from autotune.errors import Problem
 from autotune.preflight.memory import Estimate, capacity
-from autotune.preflight.trial import devices, memory, model, ports
+from autotune.preflight.trial import devices, files, memory, model, ports
 from autotune.preflight.trial.context import TrialContext, TrialRule
 from autotune.settings import Settings
 from autotune.spec.values import FlatConfig
@@ -16,6 +16,7 @@ __all__ = ["RULES", "TrialContext", "TrialRule", "estimate_of", "trial_context",
 
 RULES: Mapping[str, TrialRule] = {
     "model": model.model,
+    "files": files.files,
     "devices": devices.devices,
     "ports": ports.ports,
     "memory": memory.memory,
