@@ -219,6 +219,23 @@ class BestView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ExportView:
+    """A trial's configuration as something to run or to keep.
+
+    Attributes:
+        to: ``native``, ``verl``, ``command`` or ``yaml``.
+        text: A command for a shell, or YAML; where it comes from stands above it in comments.
+        notes: What could not be taken over, one sentence each.
+    """
+
+    job: str
+    trial: int
+    to: str
+    text: str
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ChangeView:
     """A parameter that should be tried at another value."""
 

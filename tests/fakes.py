@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from autotune.access import LOCAL, Caller
-from autotune.errors import ConflictError, InvalidSpaceError, NotFoundError, Problem, UnauthenticatedError
+from autotune.errors import ConflictError, InvalidSpaceError, NotFoundError, Problem, UnauthenticatedError, UsageError
 from autotune.states import JOB_ENDS, JobState, check_job_transition
 from autotune.views import (
     AdviceView,

@@ -13,7 +13,7 @@ from autotune.api.context import Cursor, JobId, Limit, News, Service, TrialPage
 from autotune.api.problems import documented
 from autotune.api.stream import MAX_EVENT_ID, MEDIA_TYPE, position, stream_response, wants_stream
 from autotune.states import TrialState
-from autotune.views import AdviceView, BestView, CurveView, EventView, TrialView
+from autotune.views import AdviceView, BestView, CurveView, EventView, ExportView, TrialView
 
 router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["results"])
 
@@ -102,6 +102,18 @@ def get_space(service: Service, job_id: JobId) -> dict[str, Any]:
 def get_best(service: Service, job_id: JobId) -> BestView:
     """Shows the best configuration with its evidence."""
     return service.best(job_id)
+
+
+@router.get("/export", operation_id="exportTrial", responses=documented(400, 404, 409, 422))
+def export_trial(
+    service: Service,
+    job_id: JobId,
+    to: Annotated[str, Query(max_length=20, description="Form: native, verl, command or yaml.")],
+    trial: Annotated[int | None, Query(ge=0, description="A trial's number; none = the best one.")] = None,
+    stage: Stage = None,
+) -> ExportView:
+    """Shows a trial's configuration as a launch command or as YAML."""
+    return service.export(job_id, to, trial, stage)
 
 
 @router.get(

@@ -10,18 +10,18 @@ from typing import TypeVar
 from autotune.access import LOCAL, Caller, Role
 from autotune.clock import Clock, SystemClock
 from autotune.errors import AutotuneError, ConflictError, NotFoundError, UsageError
-from autotune.search.book import History
-from autotune.search.ranking import best_of, front
 from autotune.service import verbs
 from autotune.service.diagnosis import diagnose
 from autotune.service.doorkeeper import Doorkeeper
 from autotune.service.editing import edit_space
+from autotune.service.exporting import export_view
 from autotune.service.planning import plan_view
-from autotune.service.present import best_view, event_view, job_view, trial_view
+from autotune.service.present import event_view, job_view, trial_view
 from autotune.service.safety import allowed_words, refuse_code
 from autotune.service.spaces import ResolvedSpace, resolve_document, resolve_space
-from autotune.service.staging import as_it_runs, handed_over, named, shown, winner_of
+from autotune.service.staging import named
 from autotune.service.warm_start import look_up
+from autotune.service.winner import winner_view
 from autotune.settings import Settings
 from autotune.spec.catalogue import shipped_spaces
 from autotune.spec.values import JsonValue
@@ -29,7 +29,18 @@ from autotune.states import JobState, TrialState
 from autotune.store import NewJob, Store
 from autotune.store.database import UnitOfWork
 from autotune.store.values import Job
-from autotune.views import AdviceView, BestView, CurveView, EventView, JobView, Page, PlanView, SpaceView, TrialView
+from autotune.views import (
+    AdviceView,
+    BestView,
+    CurveView,
+    EventView,
+    ExportView,
+    JobView,
+    Page,
+    PlanView,
+    SpaceView,
+    TrialView,
+)
 
 _State = TypeVar("_State", JobState, TrialState)
 
@@ -223,40 +234,16 @@ class Service:
         Raises:
             NotFoundError: If there is no such job, or no trial has completed within the constraints.
         """
-        with self.store.read() as work:
-            job = work.jobs.get(job_id)
-            studies = work.jobs.studies(job_id)
-            study = shown(studies)
-            every = [work.trials.list(job_id, earlier.stage) for earlier in studies[: study.stage + 1]]
-        parts = resolve_document(job.document, job.file).parts
-        given = handed_over(
-            parts, studies, study.stage, lambda one: History(trials=[r.trial for r in every[one.stage]])
-        )
-        resolved = as_it_runs(parts[study.stage], given)
-        records = {record.trial.number: record for record in every[study.stage]}
-        winner = winner_of(study)
-        trials = [record.trial for record in records.values()]
-        objective = resolved.space.objective
-        best = records[winner].trial if winner in records else best_of(trials, objective)
-        ahead = front(trials, objective) if objective.also else []
-        if best is None:
-            completed = [trial for trial in trials if trial.state is TrialState.COMPLETED]
-            why = "none completed yet" if not completed else "each completed one breaks a constraint"
-            where = f" in stage {study.title!r}" if study.title else ""
-            raise NotFoundError(
-                f"job {job_id!r} has no best trial{where}: {why}.", hint=f"See its trials with: autotune show {job_id}"
-            )
-        default = next((record for record in records.values() if record.trial.source == "default"), None)
-        view = trial_view(records[best.number], job, study)
-        return best_view(
-            job,
-            resolved,
-            view,
-            None if default is None else trial_view(default, job, study),
-            _last_checkpoint(Path(view.directory), best.reason.numbers.get("best_step") if best.reason else None),
-            trials,
-            [trial_view(records[one.number], job, study) for one in ahead],
-        )
+        return winner_view(self.store, job_id)
+
+    def export(self, job_id: str, to: str, trial: int | None = None, stage: str | None = None) -> ExportView:
+        """A trial's configuration as a launch command or as YAML; without a number the best one's.
+
+        Raises:
+            NotFoundError: If there is no such job, stage or trial, or no trial has completed within the constraints.
+            UsageError: If the job's configurations have no such form.
+        """
+        return export_view(self.store, job_id, to, trial, stage)
 
     def events(self, job_id: str, after: int = 0, limit: int = 1000) -> list[EventView]:
         """The job's record, oldest first, beginning after the event ``after``.
@@ -475,10 +462,3 @@ def _number(cursor: str) -> int:
     if not cursor.isdigit():
         raise UsageError(f"the cursor {cursor!r} is none of ours.", hint="Pass on `next` of the page before.")
     return int(cursor)
-
-
-def _last_checkpoint(directory: Path, until: float | None) -> str | None:
-    """The newest checkpoint, of a trial that was completed at its peak the newest one up to there."""
-    found = [path for path in (directory / "checkpoints").glob("step_*") if path.name[5:].isdigit()]
-    found = [path for path in found if until is None or int(path.name[5:]) <= until]
-    return str(max(found, key=lambda path: int(path.name[5:]))) if found else None

@@ -13,6 +13,7 @@ COMMANDS = {
     "show": ["show", "demo-1"],
     "best": ["best", "demo-1"],
     "best --overrides": ["best", "demo-1", "--overrides"],
+    "export": ["export", "demo-1"],
     "logs": ["logs", "demo-1"],
     "report": ["report", "demo-1"],
     "plan": ["plan", "space.yaml"],

@@ -1,4 +1,4 @@
-"""``autotune best``, ``logs`` and ``report``: what a job has found."""
+"""``autotune best``, ``export``, ``logs`` and ``report``: what a job has found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FOLLOWED = 2000
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    for command in (best, logs, report):
+    for command in (best, export, logs, report):
         app.command()(command)
 
 
@@ -48,6 +48,32 @@ def best(
             data(line)
     else:
         _print_best(found)
+
+
+def export(
+    job: Job,
+    to: Annotated[
+        str, typer.Option("--to", help="native or verl (a launch command), yaml (the whole configuration), or command.")
+    ] = "native",
+    trial: Annotated[int | None, typer.Option(min=0, help="This trial instead of the best one.")] = None,
+    stage: Annotated[str | None, typer.Option(help="Name of the trial's stage; else the one the job is at.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the best configuration, or a trial's, as a launch command or as YAML."""
+    from autotune.cli.connect import connect
+    from autotune.cli.output import data, print_json, warn
+
+    with connect() as connection:
+        found = connection.client.export(job, to=to, trial=trial, stage=stage)
+    if output is not None:
+        write_text(output, found.text)
+    if as_json:
+        print_json(found)
+        return
+    data(found.text.rstrip("\n") if output is None else str(output.absolute()))
+    for note in found.notes:
+        warn(note)
 
 
 def logs(
@@ -144,13 +170,22 @@ def _report(connection: Connection, job: str, output: Path | None) -> Path:
         if connection.embedded is not None:
             return Path(connection.client.job(job).directory) / "report.html"
         output = Path(f"{job}-report.html")
+    write_text(output, html)
+    return output.absolute()
+
+
+def write_text(output: Path, text: str) -> None:
+    """Writes a file that a person named.
+
+    Raises:
+        NotAllowedError: If it cannot be written.
+    """
     try:
-        output.write_text(html, encoding="utf-8")
+        output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise NotAllowedError(
             f"{output} cannot be written: {error.strerror}.", hint="Choose another file with --output."
         ) from error
-    return output.absolute()
 
 
 def _print_front(found: BestView) -> None:
