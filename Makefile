@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: help setup demo test check gpu-check format lock clean
+.PHONY: help setup demo test check docs gpu-check format lock clean
 
 help:
 	@echo "make demo    tune twelve real PPO runs on this machine's CPU (about five minutes)"
@@ -12,6 +12,7 @@ help:
 	@echo "make check   lint, types, walls"
 	@echo "make gpu-check  train on one NVIDIA GPU for a few minutes and write down what came of it"
 	@echo "make setup   create $(VENV) from the lock files"
+	@echo "make docs    write the pages under docs/reference from the code"
 	@echo "make format  format the code"
 	@echo "make lock    resolve the lock files again"
 
@@ -37,6 +38,9 @@ check: setup
 GPU_PYTHON ?= $(BIN)/python
 gpu-check:
 	@$(GPU_PYTHON) benchmarks/gpu_check.py --check
+
+docs: setup
+	@$(BIN)/python docs/reference/generate.py
 
 format: setup
 	@$(BIN)/ruff check --fix .
