@@ -23,7 +23,6 @@ class Answers:
     eval_data: str
     reward: str | None
     gpus: int | None
-    gpus_per_trial: int
     goal: str | None
     trials: int
     steps: int
@@ -79,7 +78,6 @@ def make(answers: Answers, *, ask: bool) -> Made:
         eval_data=_file(answers.eval_data) if answers.eval_data else "",
         reward=reward if files or answers.reward else "",
         gpus=gpus,
-        gpus_per_trial=answers.gpus_per_trial,
         goal=goal,
         trials=answers.trials,
         steps=answers.steps,

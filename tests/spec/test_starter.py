@@ -28,8 +28,7 @@ def test_what_was_wished_for_is_in_the_space():
         data="/data/train.parquet",
         eval_data="/data/test.parquet",
         reward="my_rewards:score",
-        gpus=8,
-        gpus_per_trial=2,
+        gpus=4,
         trials=7,
         steps=30,
     )
@@ -38,7 +37,7 @@ def test_what_was_wished_for_is_in_the_space():
     assert overrides["data.eval_file"] == "/data/test.parquet"
     assert (overrides["reward.name"], overrides["reward.function"]) == (None, "my_rewards:score")
     assert (space.budget.trials, space.budget.parallel, space.budget.steps) == (7, 4, 30)
-    assert space.resources.gpus == 2
+    assert space.resources.gpus == 1
 
 
 @pytest.mark.parametrize("name", ["true", "12", "a: b", "x #y", 'quo"te', "ünï", "line\nbreak"])
@@ -59,7 +58,6 @@ def test_a_path_of_any_shape_is_read_back_as_it_is(name):
         ({"eval_data": "held.jsonl"}, "--eval-data"),
         ({"model": "m", "data": "a.jsonl", "eval_data": "b.parquet"}, "two JSONL files"),
         ({"reward": "my rewards:score"}, "module:function"),
-        ({"gpus": 2, "gpus_per_trial": 4}, "--gpus-per-trial"),
         ({"model": " "}, "smollm2"),
     ],
 )

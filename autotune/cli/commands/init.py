@@ -28,8 +28,9 @@ def init(  # noqa: PLR0913 - the flags are the command's face
     reward: Annotated[
         str | None, typer.Option(help="A built-in reward (exact_match, gsm8k, ...) or yours as module:function.")
     ] = None,
-    gpus: Annotated[int | None, typer.Option(min=0, help="GPUs to use in all; 0 = none.")] = None,
-    gpus_per_trial: Annotated[int, typer.Option(min=1, help="GPUs of one trial.")] = 1,
+    gpus: Annotated[
+        int | None, typer.Option(min=0, help="GPUs to use, one for each trial at a time; 0 = none.")
+    ] = None,
     goal: Annotated[str | None, typer.Option(help="effect, stability, throughput, or all of them in stages.")] = None,
     trials: Annotated[int, typer.Option(min=0, help="Trials to try; 0 = what is usual for the goal.")] = 0,
     steps: Annotated[int, typer.Option(min=0, help="Training steps of a trial; 0 = what is usual.")] = 0,
@@ -53,7 +54,6 @@ def init(  # noqa: PLR0913 - the flags are the command's face
         eval_data=eval_data,
         reward=reward,
         gpus=gpus,
-        gpus_per_trial=gpus_per_trial,
         goal=goal,
         trials=trials,
         steps=steps,

@@ -58,7 +58,7 @@ def _trainer(wishes: Wishes) -> str:
         "  overrides:",
     ]
     lines += [f"    {line}" for line in [*_model(wishes), *_data(wishes), *_reward(wishes)]]
-    gpus = wishes.gpus_per_trial if wishes.gpus else 0
+    gpus = min(wishes.gpus, 1)
     cpus = 4 * gpus if gpus else 1
     lines += ["# What one trial occupies.", f"resources: {{gpus: {gpus}, cpus: {cpus}}}"]
     return "\n".join(lines) + "\n"

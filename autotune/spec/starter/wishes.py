@@ -33,8 +33,7 @@ class Wishes:
         data: ``digits``, ``arithmetic``, or the absolute path of a file of prompts (JSONL or Parquet).
         eval_data: A file of held-out prompts; empty = a part of ``data`` is held out.
         reward: A built-in reward, or one's own as ``module:function``; empty = what fits the data.
-        gpus: GPUs that the job may use in all; 0 = none.
-        gpus_per_trial: GPUs of one trial.
+        gpus: GPUs that the job may use, one for each trial at a time; 0 = none.
         goal: One of ``GOALS``.
         trials: Trials to try; 0 = what is usual for the goal.
         steps: Training steps of a trial; 0 = what is usual for the goal.
@@ -46,7 +45,6 @@ class Wishes:
     eval_data: str = ""
     reward: str = ""
     gpus: int = 0
-    gpus_per_trial: int = 1
     goal: str = "effect"
     trials: int = 0
     steps: int = 0
@@ -70,11 +68,6 @@ class Wishes:
                 f"a reward of your own looks like module:function, got {self.reward!r}.",
                 hint="For score() in my_rewards.py, with its directory on PYTHONPATH: --reward my_rewards:score",
             )
-        if self.gpus and self.gpus_per_trial > self.gpus:
-            raise UsageError(
-                f"a trial cannot have {self.gpus_per_trial} GPUs where there are {self.gpus}.",
-                hint=f"Lower --gpus-per-trial to {self.gpus}, or raise --gpus.",
-            )
 
     @property
     def tiny(self) -> bool:
@@ -89,7 +82,7 @@ class Wishes:
     @property
     def parallel(self) -> int:
         """Trials that run at a time."""
-        return max(1, self.gpus // self.gpus_per_trial) if self.gpus else 2
+        return self.gpus or 2
 
 
 def format_of(path: str) -> str:
