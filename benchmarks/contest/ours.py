@@ -21,11 +21,8 @@ from contest.problem import Problem
 
 Pruners = Mapping[str, Mapping[str, object]]
 
-DEFAULT: Pruners = {
-    "asha": {"min_steps": 2, "reduction_factor": 4, "mode": "stop", "protect_top": 0},
-    "not_finite": {},
-}
-"""Rungs from a twentieth of the full length on, each trial judged once, as the peers do by default."""
+DEFAULT: Pruners = {"extrapolate": {}, "not_finite": {}}
+"""Stops nothing that would have ended among the best (`pruner_costs.py`), where rungs at early steps stop most of it."""
 
 
 def ours(
