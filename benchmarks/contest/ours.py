@@ -22,7 +22,7 @@ from contest.problem import Problem
 Pruners = Mapping[str, Mapping[str, object]]
 
 DEFAULT: Pruners = {"extrapolate": {}, "not_finite": {}}
-"""Stops nothing that would have ended among the best (`pruner_costs.py`), where rungs at early steps stop most of it."""
+"""Stops nothing that would have ended among the best (`pruner_costs.py`); rungs at early steps stop most of it."""
 
 
 def ours(
