@@ -60,7 +60,12 @@ def summarize(connection: Connection, job_id: str) -> Summary:
     job = client.job(job_id)
     trials = list(client.all_trials(job_id))
     best = client.best(job_id) if job.best_trial is not None else None
-    commands = [f"autotune best {job_id} --overrides", f"autotune show {job_id}", f"autotune report {job_id}"]
+    commands = [
+        f"autotune best {job_id} --overrides",
+        f"autotune export {job_id}",
+        f"autotune show {job_id}",
+        f"autotune report {job_id}",
+    ]
     if best is None:
         commands = [f"autotune show {job_id}", f"autotune logs {job_id}"]
     return Summary(
