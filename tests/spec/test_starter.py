@@ -21,6 +21,12 @@ def test_every_first_space_is_one_that_can_be_run(model, data, goal, gpus):
     assert "#" in text
 
 
+@pytest.mark.parametrize(("goal", "steps"), list(itertools.product(GOALS, [1, 3, 8])))
+def test_a_first_space_may_be_of_few_steps(goal, steps):
+    text = first_space(Wishes(name="mine", goal=goal, steps=steps, trials=1))
+    assert {part.steps for part in resolve_space(text, "space.yaml").parts} == {steps}
+
+
 def test_what_was_wished_for_is_in_the_space():
     wishes = Wishes(
         name="mine",

@@ -41,13 +41,21 @@ _LARGE = _Ranges(
 )
 
 
+_LONG = 8
+"""In fewer steps nothing falls back and nobody can be compared."""
+
+
 def effect(wishes: Wishes) -> str:
     """The best reward at a KL that stays in bounds."""
     ranges = _TINY if wishes.tiny else _LARGE
     steps = wishes.steps or (40 if wishes.tiny else 200)
     # Starting a process again costs more than the few steps of a tiny run that it would save.
     mode = ", mode: stop" if wishes.tiny else ""
-    ladder = f"\n      - asha: {{min_steps: {steps // 4}, reduction_factor: 3{mode}}}" if steps >= 8 else ""
+    rules = [f"- kl_ceiling: {{above: {ranges.kl_ceiling}, patience: 3}}"] if steps > 1 else []
+    rules += ["- reward_collapse: {drop: 0.5, patience: 5}"] if steps >= _LONG else []
+    rules += ["- not_finite"]
+    rules += [f"- asha: {{min_steps: {steps // 4}, reduction_factor: 3{mode}}}"] if steps >= _LONG else []
+    prune = "\n      ".join(rules)
     return textwrap.dedent(f"""\
     # What may vary, and between which values. log: orders of magnitude count; when: only then; prior: most likely here.
     search:
@@ -69,9 +77,7 @@ def effect(wishes: Wishes) -> str:
     # What ends a trial early: a KL on its way out, a reward that falls back, numbers that are none, and being among the
     # worse ones when others have come as far.
     prune:
-      - kl_ceiling: {{above: {ranges.kl_ceiling}, patience: 3}}
-      - reward_collapse: {{drop: 0.5, patience: 5}}
-      - not_finite{ladder}
+      {prune}
     # What may be spent. gpu_hours and wall_clock (24h) are limits as well.
     budget: {{trials: {wishes.trials or (12 if wishes.tiny else 24)}, parallel: {wishes.parallel}, steps: {steps}}}
     # The configuration as it is now runs first: it is the yardstick.
@@ -105,7 +111,10 @@ def throughput(wishes: Wishes) -> str:
             "\n      rollout.gpu_memory_utilization:       {float: [0.3, 0.6], prior: 0.4}"
             "\n      rollout.enable_chunked_prefill:       {choice: [false, true], prior: false}"
         )
-    trials, steps = wishes.trials or (6 if wishes.tiny else 16), wishes.steps or (8 if wishes.tiny else 50)
+    steps = wishes.steps or (8 if wishes.tiny else 50)
+    # Less than half the speed of the best one.
+    floor = "\n      - throughput_floor: {below: 0.5}" if steps >= _LONG else ""
+    trials = wishes.trials or (6 if wishes.tiny else 16)
     return textwrap.dedent(f"""\
     # What decides about speed and changes nothing that is learnt.
     search:
@@ -114,10 +123,9 @@ def throughput(wishes: Wishes) -> str:
       trainer.ppo_max_token_len_per_gpu:    {{choice: [8192, 16384, 32768], when: trainer.use_dynamic_bsz}}{engine}
     # What is good: tokens per second over the whole trial.
     objective: {{metric: perf/tokens_per_s, direction: maximize, reduce: mean}}
-    # Trials at less than half the speed of the best one end early.
+    # What ends a trial early.
     prune:
-      - not_finite
-      - throughput_floor: {{below: 0.5}}
+      - not_finite{floor}
     budget: {{trials: {trials}, parallel: {wishes.parallel}, steps: {steps}}}
     start_from: [default]
     """)
