@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 import optuna
 
@@ -101,10 +102,10 @@ class Proposer:
         if space.sampler.name == "grid":
             for point in grid(self._order, space.sampler.seed):
                 yield self._complete(partial(_of, point))
-        else:
-            yield from self._before_the_sampler(number)
         request = Request(space=space, number=number, seed=seed, trials=trials, curves=curves, past=self._past)
-        asked = self._ask(build_sampler(request))
+        asked: Iterator[FlatConfig] = self._ask(build_sampler(request))
+        if space.sampler.name != "grid":
+            asked = chain(self._before_the_sampler(number), asked)
         if space.sampler.name in LEARNERS:
             asked = Feasibility(space.search, trials).sift(asked)
         yield from asked

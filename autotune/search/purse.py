@@ -51,7 +51,9 @@ class Purse:
             return not self.spent(trials)
         step_s = trials.cost_s / trials.steps
         reserved = sum(self._rest(running) for running in trials.having(TrialState.RUNNING)) * step_s
-        kept = 0.0 if finals else min(self._finalists * self._steps * step_s, _FINALISTS_AT_MOST * self._limit)
+        # The best are often the dearest: what is kept for them must not be what the average trial takes.
+        rerun = self._finalists * self._steps * max(step_s, trials.dearest_step_s)
+        kept = 0.0 if finals else min(rerun, _FINALISTS_AT_MOST * self._limit)
         needed = (self._steps if trial is None else self._rest(trial)) * step_s
         # The tolerance lets a budget of exactly ten trials pay for ten.
         return trials.cost_s + reserved + kept + needed <= self._limit * (1 + 1e-9)

@@ -20,6 +20,7 @@ class Roster(Mapping[int, Trial]):
     Attributes:
         cost_s: Seconds of all trials together.
         steps: The steps that all trials have paid for, together.
+        dearest_step_s: What a step of the dearest completed trial has cost, in seconds; 0 before the first one.
         changes: The number of each trial that came, or changed in anything but its cost, in order; it only grows.
     """
 
@@ -28,6 +29,7 @@ class Roster(Mapping[int, Trial]):
         self._states: dict[TrialState, set[int]] = {state: set() for state in TrialState}
         self.cost_s = 0.0
         self.steps = 0
+        self.dearest_step_s = 0.0
         self.changes: list[int] = []
         self._kept: dict[Hashable, object] = {}
         for trial in trials:
@@ -51,6 +53,8 @@ class Roster(Mapping[int, Trial]):
         self.steps += trial.last_step - (before.last_step if before else 0)
         self._trials[trial.number] = trial
         self._states[trial.state].add(trial.number)
+        if trial.state is TrialState.COMPLETED and trial.last_step:
+            self.dearest_step_s = max(self.dearest_step_s, trial.cost_s / trial.last_step)
         same = before is not None and (before.state, before.reason, before.last_step) == (
             trial.state,
             trial.reason,
