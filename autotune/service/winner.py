@@ -49,13 +49,13 @@ def winner_view(store: Store, job_id: str) -> BestView:
         resolved,
         view,
         None if default is None else trial_view(default, job, study),
-        _last_checkpoint(Path(view.directory), best.reason.numbers.get("best_step") if best.reason else None),
+        last_checkpoint(Path(view.directory), best.reason.numbers.get("best_step") if best.reason else None),
         trials,
         [trial_view(records[one.number], job, study) for one in ahead],
     )
 
 
-def _last_checkpoint(directory: Path, until: float | None) -> str | None:
+def last_checkpoint(directory: Path, until: float | None) -> str | None:
     """The newest checkpoint, of a trial that was completed at its peak the newest one up to there."""
     found = [path for path in (directory / "checkpoints").glob("step_*") if path.name[5:].isdigit()]
     found = [path for path in found if until is None or int(path.name[5:]) <= until]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.service.service import _last_checkpoint
+from autotune.service.winner import last_checkpoint
 
 
 def test_the_answer_of_a_job_with_finalists_names_their_means_and_says_what_they_are_worth(service, drive, source):
@@ -30,6 +30,6 @@ def test_without_finalists_nothing_is_said_about_them(service, drive, source):
 def test_the_checkpoint_of_a_trial_that_was_completed_at_its_peak_is_not_one_from_after_it(tmp_path: Path):
     for step in (5, 10, 15):
         (tmp_path / "checkpoints" / f"step_{step}").mkdir(parents=True)
-    assert _last_checkpoint(tmp_path, None) == str(tmp_path / "checkpoints" / "step_15")
-    assert _last_checkpoint(tmp_path, 12.0) == str(tmp_path / "checkpoints" / "step_10")
-    assert _last_checkpoint(tmp_path, 4.0) is None
+    assert last_checkpoint(tmp_path, None) == str(tmp_path / "checkpoints" / "step_15")
+    assert last_checkpoint(tmp_path, 12.0) == str(tmp_path / "checkpoints" / "step_10")
+    assert last_checkpoint(tmp_path, 4.0) is None
