@@ -11,9 +11,9 @@ from autotune.access import LOCAL, Caller, Role
 from autotune.clock import Clock, SystemClock
 from autotune.errors import AutotuneError, ConflictError, NotFoundError, UsageError
 from autotune.service import verbs
+from autotune.service.acting import Acting
 from autotune.service.diagnosis import diagnose
 from autotune.service.doorkeeper import Doorkeeper
-from autotune.service.editing import edit_space
 from autotune.service.exporting import export_view
 from autotune.service.planning import plan_view
 from autotune.service.present import event_view, job_view, trial_view
@@ -24,7 +24,6 @@ from autotune.service.warm_start import look_up
 from autotune.service.winner import winner_view
 from autotune.settings import Settings
 from autotune.spec.catalogue import shipped_spaces
-from autotune.spec.values import JsonValue
 from autotune.states import JobState, TrialState
 from autotune.store import NewJob, Store
 from autotune.store.database import UnitOfWork
@@ -45,7 +44,7 @@ from autotune.views import (
 _State = TypeVar("_State", JobState, TrialState)
 
 
-class Service:
+class Service(Acting):
     """The use cases. Every method may be called from any thread and raises ``AutotuneError`` only.
 
     Args:
@@ -290,110 +289,6 @@ class Service:
         with self.store.read() as work:
             return work.jobs.get(job_id).document
 
-    # -- acting ----------------------------------------------------------------------------------------------------
-
-    def pause(self, job_id: str) -> JobView:
-        """Starts no new trials; the running ones go on.
-
-        Raises:
-            ConflictError: If the job has ended or is about to.
-            NotFoundError: If there is no such job.
-        """
-        with self.store.begin() as work:
-            self._may_act(work, job_id, "pausing a job")
-            return self._job_view(work, verbs.pause(work, job_id, self.clock))
-
-    def resume(self, job_id: str) -> JobView:
-        """Goes on with a paused job, or queues one again that was interrupted, failed or cancelled.
-
-        Raises:
-            ConflictError: If the job is complete or at work.
-            NotFoundError: If there is no such job.
-        """
-        with self.store.begin() as work:
-            self._may_act(work, job_id, "resuming a job")
-            return self._job_view(work, verbs.resume(work, job_id, self.clock))
-
-    def stop(self, job_id: str) -> JobView:
-        """Starts no new trials, lets the running ones finish, and completes the job with what there is.
-
-        Raises:
-            ConflictError: If the job has ended.
-            NotFoundError: If there is no such job.
-        """
-        with self.store.begin() as work:
-            self._may_act(work, job_id, "stopping a job")
-            return self._job_view(work, verbs.stop(work, job_id, self.clock))
-
-    def cancel(self, job_id: str) -> JobView:
-        """Ends the job's running trials after a checkpoint and starts no more.
-
-        Raises:
-            ConflictError: If the job has ended.
-            NotFoundError: If there is no such job.
-        """
-        with self.store.begin() as work:
-            self._may_act(work, job_id, "cancelling a job")
-            return self._job_view(work, verbs.cancel(work, job_id, self.clock))
-
-    def edit(self, job_id: str, budget: Mapping[str, JsonValue] | None = None, priority: int | None = None) -> JobView:
-        """Changes what a job may spend, or its place in the queue.
-
-        Raises:
-            ConflictError: If a budget would be lower than what was used, or the job has ended.
-            InvalidSpaceError: If a value is not allowed.
-            NotFoundError: If there is no such job.
-            UsageError: If nothing would change, or a part of the budget cannot be changed.
-        """
-        with self.store.begin() as work:
-            self._may_act(work, job_id, "changing a job")
-            return self._job_view(work, verbs.edit(work, job_id, budget, priority, self.clock))
-
-    def edit_space(self, job_id: str, changes: Mapping[str, JsonValue], stage: str | None = None) -> JobView:
-        """Changes what a job searches while it is at rest; it goes on with the new space when it is resumed.
-
-        Args:
-            job_id: A paused, failed or cancelled job without running trials.
-            changes: Parameter -> its domain as in a space file, or ``None`` to search it no longer.
-            stage: Name of the stage; ``None`` = the one that the job is at.
-
-        Raises:
-            ConflictError: If the job is not at rest, or the stage is over.
-            InvalidSpaceError: If the new space cannot be used.
-            NotFoundError: If there is no such job or stage.
-            UsageError: If nothing would change.
-        """
-        with self.store.begin() as work:
-            self._may_act(work, job_id, "changing a job")
-            return self._job_view(work, edit_space(work, job_id, changes, self.clock, stage))
-
-    def enqueue(self, job_id: str, params: Mapping[str, JsonValue]) -> EventView:
-        """Lets a job try a configuration next.
-
-        Raises:
-            ConflictError: If the job starts no new trials any more, or its budget of trials is used up.
-            InvalidSpaceError: If the configuration does not lie in the space.
-            NotFoundError: If there is no such job.
-        """
-        with self.store.begin() as work:
-            self._may_act(work, job_id, "enqueuing a trial")
-            return event_view(verbs.enqueue(work, job_id, params, self.clock))
-
-    def requeue_abandoned(self) -> list[str]:
-        """Queues the jobs whose driver is gone; returns their ids."""
-        with self.store.begin() as work:
-            begun = [JobState.RUNNING, JobState.PAUSED, JobState.STOPPING]
-            held = work.jobs.list(states=begun, limit=1000).items
-            # A paused job that its driver gave back is at rest.
-            lost = [
-                job
-                for job in held
-                if not verbs.at_work(job, self.clock) and not (job.state is JobState.PAUSED and job.lease_owner is None)
-            ]
-            for job in lost:
-                verbs.release(work, job, self.clock, reason="its driver is gone")
-        return [job.id for job in lost]
-
     # -- health ----------------------------------------------------------------------------------------------------
 
     def ping(self) -> None:
@@ -409,10 +304,6 @@ class Service:
         return {"database": _ok(self.ping), "home": _ok(self.settings.prepare_home)}
 
     # -- inside ----------------------------------------------------------------------------------------------------
-
-    def _may_act(self, work: UnitOfWork, job_id: str, what: str) -> None:
-        job = work.jobs.get(job_id)
-        self.caller.require_job(job.id, job.owner, job.team, what)
 
     def _resolve(self, source: str, file: str) -> ResolvedSpace:
         resolved = resolve_space(source, file)
