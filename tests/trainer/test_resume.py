@@ -86,3 +86,14 @@ def test_a_finished_run_started_again_is_finished(tmp_path: Path, run_here: Call
     again = run_here(tmp_path, {})
     assert (again.code, again.result["status"], again.result["last_step"]) == (0, "finished", 4)
     assert curves(lines_of(tmp_path)) == before
+
+
+def test_a_run_that_goes_on_with_another_learning_rate_uses_it(
+    tmp_path: Path, run_here: Callable, lines_of: Lines
+) -> None:
+    assert run_here(tmp_path, {"trainer.total_steps": 4, "trainer.until_step": 2}).code == 0
+    changed = {"trainer.total_steps": 4, "trainer.optim.lr": 1e-7}
+    assert run_here(tmp_path, changed).code == 0
+    steps = curves(lines_of(tmp_path))
+    assert steps[2]["actor/lr"] > 1e-6
+    assert [steps[step]["actor/lr"] for step in (3, 4)] == pytest.approx([1e-7, 1e-7])

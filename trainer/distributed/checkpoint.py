@@ -99,12 +99,16 @@ def read_progress(directory: Path, step: int) -> dict[str, object]:
 
 
 def load_checkpoint(directory: Path, step: int, pairs: Mapping[str, Pair], world: World) -> None:
-    """Load networks, optimizers and random states; the number of ranks may differ from the one that saved."""
+    """Load networks, optimizers and random states; the number of ranks may differ from the one that saved.
+
+    The optimizers keep their own settings (learning rate, weight decay): the configuration's values stay in force.
+    """
     source = directory / CHECKPOINTS / f"step_{step}"
     state = _state(pairs)
     dcp.load(state, checkpoint_id=source)
     for name, (model, optimizer) in pairs.items():
         part = state[name]
+        settings = [{key: group[key] for key in group if key != "params"} for group in optimizer.param_groups]
         set_state_dict(
             model,
             optimizer,
@@ -112,6 +116,8 @@ def load_checkpoint(directory: Path, step: int, pairs: Mapping[str, Pair], world
             optim_state_dict=part["optimizer"],
             options=StateDictOptions(ignore_frozen_params=True, strict=_all_trained(model)),
         )
+        for group, own in zip(optimizer.param_groups, settings, strict=True):
+            group.update(own)
     rng = source / f"rng_{world.rank}.json"
     if rng.is_file():
         _set_rng_state(json.loads(rng.read_text()), world.device)
