@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from autotune.errors import Problem
 from autotune.spec.types import TrainerSpec
@@ -80,5 +80,37 @@ class Backend(Protocol):
 
         Raises:
             InvalidConfigError: If the trainer section cannot be used.
+        """
+        ...
+
+
+@runtime_checkable
+class Changeable(Protocol):
+    """A backend whose runs can go on from a checkpoint with other values, as population based training needs it."""
+
+    def fixed(self, config: FlatConfig, paths: Iterable[str]) -> Mapping[str, str]:
+        """Of these paths those that a run cannot change when it goes on, each with the reason.
+
+        Args:
+            config: The complete configuration before the searched parameters.
+            paths: Dotted paths.
+        """
+        ...
+
+    def until(self, config: FlatConfig, step: int) -> FlatConfig:
+        """The configuration of the same run that ends after a step, with a checkpoint."""
+        ...
+
+
+@runtime_checkable
+class Distributed(Protocol):
+    """A backend whose trial is one process for each of its GPUs."""
+
+    def on_ranks(self, command: Command, ranks: int) -> Command:
+        """The command that starts the trial on several ranks of this machine.
+
+        Args:
+            command: As ``prepare`` says it, for one rank.
+            ranks: At least 2.
         """
         ...

@@ -21,6 +21,31 @@ STEPS_PATH = "trainer.total_steps"
 _HOUSEKEEPING = ("trainer.save_freq", "trainer.max_checkpoints")
 """What changes nothing that is learnt or measured."""
 SEED_PATH = "trainer.seed"
+_UNTIL_PATH = "trainer.until_step"
+_BEST_PATH = "trainer.save_best"
+CHANGEABLE = (
+    "algorithm.gamma",
+    "algorithm.lam",
+    "algorithm.whiten_advantages",
+    "algorithm.truncation_penalty",
+    "algorithm.clip_ratio",
+    "algorithm.clip_ratio_high",
+    "algorithm.clip_ratio_c",
+    "algorithm.cliprange_value",
+    "algorithm.vf_coef",
+    "algorithm.entropy_coeff",
+    "algorithm.kl_loss_coef",
+    "algorithm.kl_ctrl.kl_coef",
+    "algorithm.kl_ctrl.target_kl",
+    "algorithm.kl_ctrl.horizon",
+    "rollout.temperature",
+    "trainer.ppo_epochs",
+    "trainer.grad_clip",
+    "trainer.optim.lr",
+    "trainer.optim.critic_lr",
+    "trainer.optim.weight_decay",
+)
+"""What acts anew in every step, so that a run that goes on from a checkpoint may have another value of it."""
 
 
 class NativeBackend:
@@ -83,6 +108,12 @@ class NativeBackend:
         write_config(config, directory)
         return Command(argv=(sys.executable, "-m", "trainer", "--trial"), env=self._environment())
 
+    def on_ranks(self, command: Command, ranks: int) -> Command:
+        """The trainer under torch's launcher, which finds a free port of its own for the ranks to meet at."""
+        python, *rest = command.argv
+        launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
+        return Command(argv=(python, *launcher, *rest), env=command.env)
+
     def continues(self, shorter: FlatConfig, longer: FlatConfig) -> bool:
         """Whether a run of ``longer`` begins exactly like one of ``shorter`` and can go on from its checkpoint.
 
@@ -95,6 +126,23 @@ class NativeBackend:
         ignored = {STEPS_PATH, *_HOUSEKEEPING}
         differing = {path for path in shorter.keys() | longer.keys() if shorter.get(path) != longer.get(path)}
         return differing <= ignored
+
+    def fixed(self, config: FlatConfig, paths: Iterable[str]) -> Mapping[str, str]:
+        """Of these paths those that a run cannot change when it goes on, each with the reason."""
+        adaptive = config.get("algorithm.kl_ctrl.type") == "adaptive"
+        found: dict[str, str] = {}
+        for path in paths:
+            if path == "algorithm.kl_ctrl.kl_coef" and adaptive:
+                found[path] = "an adaptive KL penalty goes on with the coefficient that it has reached"
+            elif path not in CHANGEABLE:
+                found[path] = "the checkpoint, the data order or the length of the run depends on it"
+        if config.get(_BEST_PATH) is not None:
+            found[_BEST_PATH] = "the best checkpoint of a run that is given up would stay behind"
+        return found
+
+    def until(self, config: FlatConfig, step: int) -> FlatConfig:
+        """The configuration of the same run that ends after a step, with a checkpoint."""
+        return config if step >= cast("int", config[STEPS_PATH]) else {**config, _UNTIL_PATH: step}
 
     def command_line(self, trainer: TrainerSpec, config: FlatConfig) -> Sequence[str]:
         """What a person types to run one complete configuration without this project.

@@ -7,8 +7,16 @@ import re
 import shutil
 from pathlib import Path
 
+from autotune.errors import AutotuneError
+
 CHECKPOINTS = "checkpoints"
 _NAME = re.compile(r"step_(\d+)")
+
+
+class CheckpointGoneError(AutotuneError, FileNotFoundError):
+    """The checkpoint that a trial should go on from is not there."""
+
+    code = "checkpoint_gone"
 
 
 def steps_of(directory: Path) -> list[int]:
@@ -45,6 +53,29 @@ def adopt(source: Path, directory: Path, step: int) -> bool:
     shutil.copytree(origin, temporary, copy_function=_link)
     temporary.rename(root / name)
     return True
+
+
+def take_over(source: Path, directory: Path, step: int) -> None:
+    """Gives a trial another trial's checkpoint in place of all of its own; repeating it changes nothing.
+
+    Its own go first, so that it never goes on from what it has given up.
+
+    Args:
+        source: The other trial's directory.
+        directory: The trial's own directory.
+        step: Which checkpoint.
+
+    Raises:
+        OSError: If it cannot be written.
+        CheckpointGoneError: If the other trial has no such checkpoint.
+    """
+    if not (source / CHECKPOINTS / f"step_{step}").is_dir():
+        raise CheckpointGoneError(
+            f"trial {source.name} has no checkpoint of step {step} to go on from.",
+            hint="Somebody removed it; leave the directories of a running job alone.",
+        )
+    shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
+    adopt(source, directory, step)
 
 
 def _link(source: str, target: str) -> None:

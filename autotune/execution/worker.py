@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.backends.base import Backend
+from autotune.backends.base import Backend, Changeable, Distributed
 from autotune.errors import AutotuneError, InvalidConfigError
-from autotune.execution.checkpoints import adopt
+from autotune.execution.checkpoints import adopt, take_over
 from autotune.execution.metrics_tail import Line, StepLine
 from autotune.execution.trial_lock import try_lock
 from autotune.execution.trial_process import TrialProcess
@@ -43,12 +43,14 @@ class Job:
         trials_dir: Where the trial directories lie.
         steps: Training steps of a full trial.
         grace_s: Seconds between SIGTERM and SIGKILL.
+        ranks: Processes of a trial whose backend runs one for each GPU.
     """
 
     backend: str
     trials_dir: Path
     steps: int
     grace_s: float
+    ranks: int = 1
 
 
 class Worker:
@@ -107,7 +109,7 @@ class Worker:
             lines = process.read()
             self._last_step = max([self._last_step, *(line.step for line in lines if isinstance(line, StepLine))])
             if ended:
-                outcome = process.outcome(last_step=self._last_step, expected_steps=self._job.steps)
+                outcome = process.outcome(last_step=self._last_step, expected_steps=self._expected())
                 self._process = self._launch = None
                 return Report(lines=lines, outcome=outcome)
             left = until - time.monotonic()
@@ -115,6 +117,11 @@ class Worker:
                 return Report(lines=lines)
             process.wait(min(pause, left))
             pause = min(2 * pause, longest)
+
+    def _expected(self) -> int:
+        """The step at which the attempt is to end."""
+        until = self._launch.until_step if self._launch else None
+        return self._job.steps if until is None else until
 
     def _start(self, until: float) -> Outcome | None:
         """Starts the attempt's process, unless an earlier attempt's still hold the directory.
@@ -153,8 +160,14 @@ class Worker:
     def _launch_locked(self, launch: Launch, directory: Path, lock: int) -> TrialProcess:
         try:
             if launch.origin is not None:
-                adopt(Path(launch.origin.directory), directory, launch.origin.step)
-            command = self._load_backend(self._job.backend).prepare(launch.config, directory)
+                begin = take_over if launch.origin.replaces else adopt
+                begin(self._job.trials_dir / launch.origin.directory, directory, launch.origin.step)
+            backend, config = self._load_backend(self._job.backend), launch.config
+            if launch.until_step is not None and isinstance(backend, Changeable):
+                config = backend.until(config, launch.until_step)
+            command = backend.prepare(config, directory)
+            if self._job.ranks > 1 and isinstance(backend, Distributed):
+                command = backend.on_ranks(command, self._job.ranks)
         except BaseException:
             os.close(lock)
             raise

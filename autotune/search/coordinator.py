@@ -17,10 +17,11 @@ from autotune.search.curves import Curve
 from autotune.search.finalists import fresh_runs, is_finalist, source_of
 from autotune.search.jury import Jury
 from autotune.search.ledger import Ledger
+from autotune.search.population import Explorer, Generations, directory_of
 from autotune.search.proposer import Proposer
 from autotune.search.purse import Purse
 from autotune.search.ranking import best_of, ranked
-from autotune.search.records import end_text, event
+from autotune.search.records import end_text, event, start_text
 from autotune.search.types import (
     INFEASIBLE_KINDS,
     Attempt,
@@ -65,12 +66,14 @@ class Coordinator:
         check: Finds what is wrong with a complete configuration before it costs anything.
         seed_path: The configuration's own path for the seed, which the finalists' fresh runs change.
         descent: Finds the earlier trial that a configuration would only repeat the beginning of.
+        explorer: What perturbs the members of a population; only a space with one needs it.
 
     Raises:
         InvalidSpaceError: If a pruner cannot be built, or there are to be finalists and nothing says where the seed is.
+        ValueError: If the space has a population and there is no explorer.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one independent fact of the search
         self,
         space: Space,
         base: FlatConfig,
@@ -82,6 +85,7 @@ class Coordinator:
         check: Check = lambda _: (),
         seed_path: str | None = None,
         descent: Descent = lambda _: None,
+        explorer: Explorer | None = None,
     ) -> None:
         self._space = space
         self._base = base
@@ -98,7 +102,12 @@ class Coordinator:
         self._proposer = Proposer(space, base)
         self._ledger = Ledger(book)
         self._trials = self._ledger.trials
-        self._jury = Jury(space, self._ledger, total_steps)
+        self._generations: Generations | None = None
+        if space.population is not None:
+            if explorer is None:
+                raise ValueError("a space with a population needs an explorer")
+            self._generations = Generations(space, base, explorer, lambda config: not check(config))
+        self._jury = Jury(space, self._ledger, total_steps, self._generations)
         self._total_steps = total_steps
         self._purse = Purse(space, total_steps)
         self._closing: Closing | None = None
@@ -182,6 +191,7 @@ class Coordinator:
             return Wait() if running else Done()
         if running >= self._space.budget.parallel:
             return Wait()
+        self._turn_generation(now)
         trial = next(iter(self._trials.having(TrialState.QUEUED)), None) or self._promotion()
         if trial is not None and self._covers(trial):
             return self._launch(trial, now)
@@ -285,7 +295,8 @@ class Coordinator:
         trial = replace(trial, cost_s=cost)
         ended = event(trial, now, "attempt.end", end_text(attempt, outcome), outcome=outcome.kind.value)
         # A process that got to its end before the order to pause reached it has gone on by itself.
-        over = outcome.kind is EndKind.FINISHED or outcome.kind in INFEASIBLE_KINDS
+        whole = self._generations is None or outcome.last_step >= self._total_steps
+        over = (outcome.kind is EndKind.FINISHED and whole) or outcome.kind in INFEASIBLE_KINDS
         if trial.state is TrialState.PAUSED and over:
             check_trial_transition(str(trial.number), trial.state, TrialState.RUNNING)
             trial = replace(trial, state=TrialState.RUNNING, reason=None)
@@ -317,6 +328,15 @@ class Coordinator:
         """The paused trial that should go on now."""
         paused = self._jury.promotable(growing=self._growing())
         return next((trial for trial in paused if not self._ledger.occupied(trial)), None)
+
+    def _turn_generation(self, now: float) -> None:
+        """Once all members that are left wait at their interval and no process is left, the next generation begins."""
+        waiting = self._trials.having(TrialState.PAUSED)
+        moving = self._trials.count(TrialState.RUNNING, TrialState.QUEUED) or self._may_propose()
+        if self._generations is None or moving or any(self._ledger.occupied(trial) for trial in waiting):
+            return
+        for turn in self._generations.turn(self._trials, self._ledger.curves):
+            self._ledger.turn(turn, now)
 
     def _call_finalists(self, now: float) -> bool:
         """Queues the fresh runs of the best configurations, once; whether there are any."""
@@ -374,18 +394,23 @@ class Coordinator:
         number = trial.attempt.number + 1 if trial.attempt else 1
         attempt = Attempt(trial=trial.number, number=number, token=f"{self._fence}-{trial.number}-{number}")
         started = replace(trial, attempt=attempt, started_at=now if trial.started_at is None else trial.started_at)
-        text = f"trial {trial.number} started" if number == 1 else f"trial {trial.number} started attempt {number}"
-        if trial.state is TrialState.PAUSED and trial.reason is not None:
-            rung = trial.reason.numbers.get("rung", trial.last_step)
-            text = f"trial {trial.number} was promoted from rung {rung:g} and started attempt {number}"
+        text = start_text(trial, number)
+        if trial.state is TrialState.PAUSED:
             started = replace(started, reason=None)
-        origin = self._descent(trial.config)
+        of = self._generations
+        origin = (of.origin(trial) if of else None) or self._descent(trial.config)
         if origin is not None and trial.last_step < origin.step:
             started = self._ledger.inherit(started, origin, now)
             text = f"{text}; it goes on from step {origin.step} of {origin.name}"
         self._ledger.move(trial, TrialState.RUNNING, now, text, becomes=started)
         self._ledger.begin(trial, attempt)
-        return Launch(attempt=attempt, config=trial.config, directory=f"{trial.number:04d}", origin=origin)
+        return Launch(
+            attempt=attempt,
+            config=trial.config,
+            directory=directory_of(trial.number),
+            origin=origin,
+            until_step=of.until(trial, self._total_steps) if of else None,
+        )
 
     def _look_at_the_clock(self, now: float) -> None:
         if self._deadline is not None and now >= self._deadline:
@@ -410,7 +435,8 @@ class Coordinator:
             cancelled = replace(trial, state=TrialState.CANCELLED, reason=reason, ended_at=now)
             return cancelled, f"trial {trial.number} was cancelled: {reason.text}"
         attempts = trial.attempt.number if trial.attempt else 0
-        if outcome.kind in self._space.retry.on and attempts <= self._space.retry.attempts:
+        planned = self._generations.passed(trial) if self._generations else 0
+        if outcome.kind in self._space.retry.on and attempts - planned <= self._space.retry.attempts:
             again = replace(trial, state=TrialState.QUEUED)
             return again, f"trial {trial.number} is tried again after attempt {attempts}: {outcome.message}"
         return failed(self._space, trial, curve, outcome, now)

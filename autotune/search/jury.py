@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from autotune.search.curves import Curve
 from autotune.search.ledger import Ledger
+from autotune.search.population import Generations
 from autotune.search.pruners import Others, Promoter, Sight, Study, build_pruners
 from autotune.search.types import Pause, Reason, Stop, Trial
 from autotune.spec.types import Space
@@ -19,16 +20,17 @@ class Jury:
         space: Its pruners and objective.
         ledger: The trials and curves to compare with.
         total_steps: Training steps of a full trial.
+        generations: What holds the members of a population at each interval.
 
     Raises:
         InvalidSpaceError: If a pruner cannot be built.
     """
 
-    def __init__(self, space: Space, ledger: Ledger, total_steps: int) -> None:
+    def __init__(self, space: Space, ledger: Ledger, total_steps: int, generations: Generations | None = None) -> None:
         self._objective = space.objective
         self._ledger = ledger
         self._total_steps = total_steps
-        self._pruners = build_pruners(space.prune)
+        self._pruners = [*build_pruners(space.prune), *([generations] if generations else [])]
         self._promoters = [p for p in self._pruners if isinstance(p, Promoter) and p.pauses]
 
     def judge(self, trial: Trial, curve: Curve, *, growing: bool) -> Pause | Stop | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from autotune.errors import StaleAttemptError
 from autotune.search.book import Book
 from autotune.search.curves import Curve
+from autotune.search.population import Turn
 from autotune.search.records import event
 from autotune.search.roster import Roster
 from autotune.search.types import Attempt, Event, Origin, Point, Trial
@@ -123,6 +124,19 @@ class Ledger:
         self.curves[trial.number] = Curve(points)
         self.trials.free(origin.step - trial.last_step)
         return replace(trial, last_step=origin.step)
+
+    def turn(self, turn: Turn, now: float) -> None:
+        """A member of a population as it goes on after a generation."""
+        trial, before = turn.trial, self.trials[turn.trial.number]
+        points = [replace(point, time=now) for point in turn.points]
+        events = []
+        if turn.exploit is not None:
+            text, data = turn.exploit
+            events = [event(trial, now, "trial.exploited", text, **data)]
+        self._book.save(trial, points, events)
+        self.curves[trial.number] = Curve([*self.curve(trial), *points])
+        self.trials.put(trial)
+        self.trials.free(trial.last_step - before.last_step)
 
     def save(self, trial: Trial, events: Sequence[Event]) -> None:
         """The trial as it is now."""

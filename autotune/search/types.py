@@ -113,16 +113,18 @@ class Origin:
     """Where a trial begins that an earlier one has already trained.
 
     Attributes:
-        directory: The earlier trial's directory, absolute.
+        directory: The earlier trial's directory, absolute or a name beside the trial's own.
         step: The step of its checkpoint.
         name: Which trial it is, for people.
         points: The earlier trial's curve up to that step.
+        replaces: The trial gives up checkpoints of its own for it.
     """
 
     directory: str
     step: int
     name: str
     points: Sequence[Point] = ()
+    replaces: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,12 +136,14 @@ class Launch:
         directory: Name of the trial's directory inside the job's; attempts of one trial share it, so that a later
             attempt goes on from the checkpoint of an earlier one.
         origin: What the trial goes on from as long as it has no checkpoint of its own.
+        until_step: The attempt ends after this step, with a checkpoint; ``None`` = the trial's last step.
     """
 
     attempt: Attempt
     config: FlatConfig
     directory: str
     origin: Origin | None = None
+    until_step: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -25,6 +25,7 @@ from autotune.backends import get_backend
 from autotune.errors import AutotuneError, LeaseLostError
 from autotune.search.book import Book
 from autotune.search.coordinator import Closing, Coordinator, Descent
+from autotune.search.population import Explorer
 from autotune.search.stages import Handover, hand_over, judge_stage
 from autotune.search.types import Trial
 from autotune.service.checking import TrialCheck
@@ -36,7 +37,7 @@ from autotune.service.spaces import ResolvedSpace, resolve_document
 from autotune.service.staging import as_it_runs, descent, directory_of, failure_hint, handed_over, is_over
 from autotune.service.steering import Steering
 from autotune.settings import load_settings
-from autotune.spec.types import OnFail
+from autotune.spec.types import OnFail, Space
 from autotune.states import JOB_ENDS, JobState, TrialState
 from autotune.store import SqlBook
 from autotune.store.values import Job, JobError, Lease, Study
@@ -202,6 +203,7 @@ class JobDriver:
             check=TrialCheck(space, self._settings),
             seed_path=resolved.seed_path,
             descent=self._descent(job, study, space.trainer.backend),
+            explorer=_explorer(space),
         )
         coordinator.recover(now)
         if by_hand:
@@ -274,6 +276,15 @@ class JobDriver:
             if state is not JobState.PAUSED:
                 work.jobs.set_state(self._lease.job, state, now, reason=end.reason, error=end.error, lease=self._lease)
             work.jobs.release(self._lease)
+
+
+def _explorer(space: Space) -> Explorer | None:
+    """What perturbs the members of a population; nothing where there is none."""
+    if space.population is None:
+        return None
+    from autotune.execution.ray_pbt import RayExplorer
+
+    return RayExplorer(space.population, space.search)
 
 
 def _verdict(coordinator: Coordinator) -> JobEnd:

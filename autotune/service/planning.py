@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from autotune.preflight.trial.ports import KEY as PORT
@@ -14,7 +14,7 @@ from autotune.service.spaces import ResolvedSpace
 from autotune.settings import Settings
 from autotune.spec.domains import describe_domain
 from autotune.spec.stages import words
-from autotune.spec.types import PrunerSpec
+from autotune.spec.types import PrunerSpec, Space
 from autotune.spec.values import FlatConfig
 from autotune.states import TrialState
 from autotune.views import ObjectiveView, ParameterView, PlanView, StagePlanView
@@ -74,7 +74,7 @@ def _plan(resolved: ResolvedSpace, settings: Settings) -> PlanView:
         constraints=[constraint.text for constraint in space.constraints],
         sampler=space.sampler.name,
         seed=space.sampler.seed,
-        pruners=[_pruner(pruner) for pruner in space.prune],
+        pruners=[*map(_pruner, space.prune), *_population(space)],
         parameters=[
             ParameterView(
                 path=parameter.path,
@@ -136,6 +136,11 @@ def _pruner(spec: PrunerSpec) -> str:
     return f"{spec.name}({options})"
 
 
+def _population(space: Space) -> list[str]:
+    """The population beside the pruners: it pauses the trials and changes them."""
+    return [] if space.population is None else [_pruner(PrunerSpec(name="pbt", options=asdict(space.population)))]
+
+
 def _warnings(resolved: ResolvedSpace) -> list[str]:
     space = resolved.space
     found: list[str] = []
@@ -145,7 +150,7 @@ def _warnings(resolved: ResolvedSpace) -> list[str]:
         found.append(
             "The default configuration is not among the trials: add `start_from: [default]` to compare with it."
         )
-    if space.budget.trials < 2 * len(space.search):
+    if space.population is None and space.budget.trials < 2 * len(space.search):
         found.append(
             f"{space.budget.trials} trials are few for {len(space.search)} parameters; "
             f"{5 * len(space.search)} or more give the sampler something to learn from."

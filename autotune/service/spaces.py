@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from autotune.backends import get_backend
 from autotune.errors import InvalidConfigError, InvalidSpaceError, Problem
+from autotune.service.populations import check_population
 from autotune.spec.check import check_criteria, check_space
 from autotune.spec.loader import load_space
 from autotune.spec.places import placed
@@ -103,6 +104,7 @@ def _resolve(space: Space, document: dict[str, JsonValue], file: str, stage: Sta
         ) from error
     steps = space.budget.steps or description.steps
     space = check_space(space, description.config, description.metrics, steps, description.unread)
+    check_population(space, description.config, steps)
     if stage is not None:
         check_criteria(stage, description.metrics)
     budget = document["budget"]

@@ -24,6 +24,7 @@ from autotune.spec.sections import (
 )
 from autotune.spec.stages import Shared, read_stage, stage_tables
 from autotune.spec.starts import read_starts, read_warm_starts
+from autotune.spec.strategy import read_strategy, refuse_beside_stages
 from autotune.spec.trainer import read_trainer, with_places
 from autotune.spec.types import Parameter, Space, Stage
 from autotune.spec.values import JsonValue
@@ -44,6 +45,7 @@ def build_space(table: Table, report: Report) -> Space:
     document = with_places(cast("Mapping[str, JsonValue]", plain(table)), shared.trainer)
     if top.entry("stages") is None:
         return dataclasses.replace(_plain(top, shared, marks), document=document)
+    refuse_beside_stages(top)
     stages: list[Stage] = []
     for path, stage_table in stage_tables(top):
         section = Section(stage_table, path, report, known.STAGES)
@@ -83,6 +85,7 @@ def _plain(
         section.complain("start_from", message, "Raise budget.trials or remove some.")
     trainer = dataclasses.replace(shared.trainer, searched=tuple(search))
     _refuse_fixed(section, search)
+    prune, finalists = read_prune(section, objective.metric), read_finalists(section)
     return Space(
         name=shared.name,
         description=shared.description,
@@ -93,12 +96,13 @@ def _plain(
         objective=objective,
         constraints=read_constraints(section),
         sampler=shared.sampler,
-        prune=read_prune(section, objective.metric),
+        prune=prune,
         budget=budget,
         retry=shared.retry,
         start_from=starts,
         warm_starts=read_warm_starts(section, search),
-        finalists=read_finalists(section),
+        finalists=finalists,
+        population=None if section.path else read_strategy(section, budget, objective, prune, finalists),
         marks=marks,
     )
 

@@ -34,7 +34,8 @@ def nearest(domain: Domain, value: JsonValue) -> JsonValue:
         return min(numbers, key=lambda option: abs(option - value), default=None)
     inside = min(max(value, domain.low), domain.high)
     if domain.step is not None:
-        inside = domain.low + round((inside - domain.low) / domain.step) * domain.step
+        places = min(round((inside - domain.low) / domain.step), int(size(domain)) - 1)
+        inside = min(domain.low + places * domain.step, domain.high)  # 0.1 + 4 * 0.05 is above 0.3
     return round(inside) if isinstance(domain, IntRange) else float(inside)
 
 

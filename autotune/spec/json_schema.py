@@ -13,6 +13,7 @@ from autotune.spec.objectives import MAX_OBJECTIVES
 from autotune.spec.pruning import PRUNERS, Option, OptionKind
 from autotune.spec.sections import CONSTRAINT, FINALISTS_SEEDS, FINALISTS_TOP, NAME
 from autotune.spec.stages import MAX_STAGES
+from autotune.spec.strategy import PERTURBATION, PROBABILITY, QUANTILE
 from autotune.spec.trainer import BACKENDS, KEYS
 from autotune.spec.types import Carry, Direction, OnFail, Reduce
 from autotune.spec.values import JsonValue
@@ -72,9 +73,20 @@ def _section(key: str) -> Schema:
             }
         ),
         "finalists": _mapping({"top": _whole(FINALISTS_TOP), "seeds": _whole(FINALISTS_SEEDS)}),
+        "strategy": {**_mapping({"pbt": _pbt()}), "required": ["pbt"]},
         "start_from": {"type": "array", "items": {"anyOf": [{"const": "default"}, {"type": "object"}]}},
     }
     return _stages() if key == "stages" else sections[key]
+
+
+def _pbt() -> Schema:
+    numbers: Mapping[str, Schema] = {
+        "interval": {**_whole(COUNT), "description": "Steps from one generation to the next."},
+        "quantile": {**_number(QUANTILE), "description": "Part that goes on from as large a part of the best."},
+        "resample_probability": {**_number(PROBABILITY), "description": "How often a value is drawn anew."},
+        "perturbation": {**_number(PERTURBATION), "description": "Factor, or its inverse, of a perturbed number."},
+    }
+    return {**_mapping(numbers), "required": ["interval"]}
 
 
 def _objective() -> Schema:

@@ -48,6 +48,7 @@ TOP: Mapping[str, str] = {
     "retry": "When an attempt is repeated that the infrastructure broke.",
     "start_from": "Configurations that are tried first.",
     "finalists": "The best configurations run again with fresh seeds before a winner is named.",
+    "strategy": "pbt: the trials are a population, and at each interval the worst go on from the best.",
     "stages": "Searches one after the other, each with its own study; the last one gives the job's answer.",
 }
 STAGES: Mapping[str, str] = {
@@ -82,4 +83,8 @@ OBJECTIVE = ("metric", "direction", "reduce", "smooth")
 SAMPLER = ("name", "seed")
 BUDGET = ("trials", "parallel", "steps", "wall_clock", "gpu_hours")
 FINALISTS = ("top", "seeds")
+STRATEGIES: Mapping[str, str] = {
+    "pbt": "Population based training: the worst take over the best's checkpoint, with perturbed values.",
+}
+PBT = ("interval", "quantile", "resample_probability", "perturbation")
 RETRY = ("attempts", "on")

@@ -174,6 +174,23 @@ class Finalists:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Population:
+    """Population based training: all trials of the budget are one population.
+
+    Attributes:
+        interval: Steps from one generation to the next.
+        quantile: Part of the population that goes on from as large a part of the best ones.
+        resample_probability: How often a value is drawn anew instead of perturbed.
+        perturbation: A number is multiplied by this or by its inverse.
+    """
+
+    interval: int
+    quantile: float = 0.25
+    resample_probability: float = 0.25
+    perturbation: float = 1.2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
     """How often an attempt is repeated that the infrastructure broke, and for which kinds of failure."""
 
@@ -333,6 +350,7 @@ class Space:
     Attributes:
         search: The searched parameters, in the order of the file, by full path.
         require: Conditions over the whole configuration that every proposal meets.
+        population: How the trials learn from each other while they run; ``None`` = each runs with its own values.
         warm_starts: What of ``start_from`` is still to be looked up; nothing is, once a job was submitted.
         document: The file as plain JSON after ``extends``: what was submitted, kept for the record.
         marks: Dotted path inside the document -> (file, line, column), for messages about it. A path is where the key
@@ -354,6 +372,7 @@ class Space:
     start_from: tuple[Start, ...] = ()
     warm_starts: tuple[WarmStart, ...] = ()
     finalists: Finalists | None = None
+    population: Population | None = None
     stages: tuple[Stage, ...] = ()
     document: Mapping[str, JsonValue] = field(default_factory=dict)
     marks: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)

@@ -90,6 +90,9 @@ def constraints(trial: Trial) -> dict[str, float]:
 def attributes(trial: Trial) -> dict[str, JsonValue]:
     """What a person sees beside a trial in Optuna Dashboard."""
     found: dict[str, JsonValue] = {"source": trial.source, "state": str(trial.state)}
+    if trial.source.startswith("pbt-"):
+        # Optuna never changes a parameter; these are the values after the last exchange of a population.
+        found["last_values"] = json.dumps(clean.plain(trial.params), sort_keys=True)
     if trial.attempt is not None:
         found["attempt"] = trial.attempt.number
     if trial.state is not TrialState.RUNNING:

@@ -80,6 +80,9 @@ def params(values: FlatConfig) -> tuple[dict[str, str], dict[str, str]]:
 def tags(trial: Trial) -> dict[str, str]:
     """What a person sees beside a trial's run."""
     found = {"autotune.state": str(trial.state), "autotune.source": trial.source}
+    if trial.source.startswith("pbt-"):
+        # MLflow never changes a parameter; these are the values after the last exchange of a population.
+        found["autotune.last_values"] = json.dumps(dict(trial.params), sort_keys=True)
     if trial.attempt is not None:
         found["autotune.attempt"] = str(trial.attempt.number)
     if trial.reason is not None:

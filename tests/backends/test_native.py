@@ -8,6 +8,7 @@ import pytest
 
 from autotune.backends import get_backend
 from autotune.backends.config_file import flat, nested
+from autotune.backends.native import CHANGEABLE
 from autotune.errors import InvalidConfigError
 from autotune.spec.types import TrainerSpec
 from trainer.config import known_keys
@@ -140,3 +141,21 @@ def test_an_adaptive_penalty_with_a_horizon_of_its_own_does_not_depend_on_the_st
     overrides = {"data": "digits", "model": "tiny", "algorithm.kl_ctrl.type": "adaptive"}
     base = backend.describe(TrainerSpec(overrides={**overrides, "algorithm.kl_ctrl.horizon": 100})).config
     assert backend.continues(base, {**base, "trainer.total_steps": 80})
+
+
+def test_a_run_can_be_told_to_end_early_with_a_checkpoint():
+    backend = get_backend("native")
+    base = backend.describe(TrainerSpec(overrides={"data": "digits", "model": "tiny"})).config
+    part = backend.until(base, 8)
+    assert part == {**base, "trainer.until_step": 8}
+    assert not backend.check(part)
+    assert backend.until(base, base["trainer.total_steps"]) == base
+
+
+def test_everything_that_may_change_between_attempts_exists_in_the_configuration():
+    backend = get_backend("native")
+    base = backend.describe(TrainerSpec(overrides={"data": "digits", "model": "tiny"})).config
+    kept = backend.fixed(base, base)
+    assert {"trainer.optim.lr", "algorithm.clip_ratio", "rollout.temperature"} <= set(base) - set(kept)
+    assert {"model.path", "trainer.mini_batch_size", "trainer.total_steps", "trainer.seed"} <= set(kept)
+    assert set(CHANGEABLE) <= set(base)

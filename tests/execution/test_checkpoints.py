@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from autotune.execution.checkpoints import adopt, steps_of
+from autotune.execution.checkpoints import CheckpointGoneError, adopt, steps_of, take_over
 
 
 @pytest.fixture
@@ -54,3 +54,19 @@ def test_files_are_copied_where_they_cannot_be_linked(earlier, tmp_path, monkeyp
     monkeypatch.setattr(os, "link", refuse)
     assert adopt(earlier, tmp_path / "mine", 3)
     assert (tmp_path / "mine/checkpoints/step_3/actor/weights").stat().st_nlink == 1
+
+
+def test_a_trial_that_takes_over_gives_up_its_own_checkpoints(earlier, tmp_path):
+    (tmp_path / "mine/checkpoints/step_5").mkdir(parents=True)
+    (tmp_path / "mine/checkpoints/best.json").write_text("{}")
+    for _ in range(2):
+        take_over(earlier, tmp_path / "mine", 3)
+        assert [path.name for path in (tmp_path / "mine/checkpoints").iterdir()] == ["step_3"]
+    assert steps_of(earlier) == [3]
+
+
+def test_a_trial_keeps_its_own_checkpoints_when_the_other_one_is_gone(earlier, tmp_path):
+    (tmp_path / "mine/checkpoints/step_5").mkdir(parents=True)
+    with pytest.raises(CheckpointGoneError, match="earlier has no checkpoint of step 4"):
+        take_over(earlier, tmp_path / "mine", 4)
+    assert steps_of(tmp_path / "mine") == [5]

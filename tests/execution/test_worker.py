@@ -2,7 +2,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from process_backend import BACKEND
+from process_backend import BACKEND, ProcessBackend
 
 from autotune.errors import InvalidConfigError, Problem
 from autotune.execution.backend_path import load_backend
@@ -131,3 +131,33 @@ def test_an_attempt_with_an_origin_goes_on_from_the_other_trials_checkpoint(no_s
     steps, outcome = run(one)
     assert steps == [4, 5]
     assert outcome.kind is EndKind.FINISHED
+
+
+def test_an_attempt_that_is_to_end_early_has_finished_there(no_strays):
+    class Part(ProcessBackend):
+        def fixed(self, config, paths):
+            return {}
+
+        def until(self, config, step):
+            return {**config, "steps": step}
+
+    one = worker(no_strays, steps=5, load=lambda _: Part())
+    one.begin(replace(launch(steps=5), until_step=3))
+    steps, outcome = run(one)
+    assert (steps, outcome.kind, outcome.last_step) == ([1, 2, 3], EndKind.FINISHED, 3)
+
+
+def test_an_attempt_that_takes_over_gives_up_what_it_had(no_strays):
+    (no_strays / "0003/checkpoints/step_3").mkdir(parents=True)
+    (no_strays / "0000/checkpoints/step_4").mkdir(parents=True)
+    one = worker(no_strays, steps=5)
+    one.begin(replace(launch(steps=5), origin=Origin(directory="0003", step=3, name="trial 3", replaces=True)))
+    steps, outcome = run(one)
+    assert (steps, outcome.kind) == ([4, 5], EndKind.FINISHED)
+
+
+def test_a_checkpoint_to_take_over_that_is_gone_ends_the_attempt(no_strays):
+    one = worker(no_strays, steps=5)
+    one.begin(replace(launch(steps=5), origin=Origin(directory="0003", step=3, name="trial 3", replaces=True)))
+    outcome = one.step().outcome
+    assert "0003 has no checkpoint of step 3" in outcome.message

@@ -98,7 +98,9 @@ def make_coordinator(make_space: Callable[..., Space]) -> Callable[..., Coordina
     def make(
         book: MemoryBook | None = None, *, fence: str = "t", total_steps: int = 10, **changes: object
     ) -> Coordinator:
-        options = {key: changes.pop(key) for key in ("deadline", "check", "seed_path", "descent") if key in changes}
+        options = {
+            key: changes.pop(key) for key in ("deadline", "check", "seed_path", "descent", "explorer") if key in changes
+        }
         return Coordinator(
             make_space(**changes), BASE, book or MemoryBook(), fence=fence, total_steps=total_steps, **options
         )

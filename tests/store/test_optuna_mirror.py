@@ -457,3 +457,17 @@ def test_a_study_with_other_directions_is_refused(make_mirror) -> None:
     make_mirror(objective=TWO)
     with pytest.raises(ConflictError, match="exists and would maximize and minimize, the objective says maximize"):
         make_mirror()
+
+
+def test_a_trial_that_takes_over_other_values_keeps_its_place_and_shows_the_last_ones(make_mirror, trial, study):
+    mirror = make_mirror()
+    mirror.on_save(trial(state=TrialState.RUNNING))
+    moved = {"source": "pbt-3@4", "params": {**PARAMS, "lr": 2e-5}}
+    mirror.on_save(trial(state=TrialState.PAUSED, **moved))
+    ended = trial(state=TrialState.COMPLETED, value=0.5, **moved)
+    mirror.on_save(ended)
+    (shown,) = study().trials
+    assert (shown.state, shown.value, shown.params["lr"]) == (OptunaState.COMPLETE, 0.5, 1e-5)
+    assert json.loads(shown.user_attrs["last_values"])["lr"] == 2e-5
+    make_mirror().reconcile(History(trials=[ended]))
+    assert len(study().trials) == 1
