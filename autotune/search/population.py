@@ -164,7 +164,7 @@ class Generations:
             return []
         found = [self._member(trial, curves.get(trial.number, ()), rung) for trial in waiting]
         seed = child_seed(self._space.sampler.seed, self.name, rung)
-        exploits = {one.loser: one for one in self._explorer.explore(found, seed, self.fitted)}
+        exploits = {one.loser: one for one in self._explored(found, seed, trials)}
         place = {m.number: rank for rank, m in enumerate(sorted(found, key=lambda m: (-m.score, m.number)), 1)}
         turns: list[Turn] = []
         for trial in waiting:
@@ -198,6 +198,14 @@ class Generations:
             params[parameter.path] = config[parameter.path] = value
         holds = all(condition.holds(config) for condition in self._space.require)
         return params if holds and self._works(config) else None
+
+    def _explored(self, found: Sequence[Member], seed: int, trials: Mapping[int, Trial]) -> Sequence[Exploit]:
+        """The exploits; the default configuration, the yardstick of the answer, is followed but keeps its values."""
+        exploits = self._explorer.explore(found, seed, self.fitted)
+        if all(trials[one.loser].source != "default" for one in exploits):
+            return exploits
+        others = [member for member in found if trials[member.number].source != "default"]
+        return self._explorer.explore(others, seed, self.fitted)
 
     def _member(self, trial: Trial, curve: Sequence[Point], rung: int) -> Member:
         reached = score(self._space.objective, curve, rung)

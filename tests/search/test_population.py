@@ -132,6 +132,16 @@ def test_a_member_that_is_infeasible_leaves_a_smaller_population(study):
     assert coordinator.trials[0].state is TrialState.INFEASIBLE
 
 
+@pytest.mark.parametrize(("default", "loser", "origin"), [(0.05, 1, "0003"), (0.5, 1, "0000")])
+def test_the_default_keeps_its_values_and_may_be_followed(study, default, loser, origin):
+    starts = (Start(label="default"), *(Start(label=f"start-{rate}", values={"lr": rate}) for rate in RATES[1:]))
+    coordinator = study(start_from=starts)
+    first_generation(coordinator, values=(default, 0.2, 0.3, 0.4))
+    launch = coordinator.next_trial(60.0)
+    assert (launch.attempt.trial, launch.origin.directory) == (loser, origin)
+    assert (coordinator.trials[0].source, coordinator.trials[0].params) == ("default", {"lr": 1e-3})
+
+
 def test_an_objective_that_is_not_finite_stands_last(study):
     coordinator = study()
     first_generation(coordinator, values=(0.1, None, 0.3, 0.4))
