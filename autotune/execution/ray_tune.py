@@ -106,7 +106,8 @@ def run_on_ray(  # noqa: PLR0913 - each is one independent fact of the run
         Exception: Whatever the coordinator or ``on_idle`` raised, after all processes have ended.
     """
     job_dir = job_dir.absolute()
-    job = Job(backend=backend, trials_dir=job_dir / "trials", steps=steps, grace_s=grace_s)
+    ranks = max(1, int(resources.gpus))
+    job = Job(backend=backend, trials_dir=job_dir / "trials", steps=steps, grace_s=grace_s, ranks=ranks)
     job.trials_dir.mkdir(parents=True, exist_ok=True)
     dispatcher = Dispatcher(coordinator, clock, on_idle)
     dispatcher.idle()  # starting Ray takes seconds, in which nobody calls it
