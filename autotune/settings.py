@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autotune.errors import NotAllowedError, Problem, UsageError
+
+ALLOWABLE: Mapping[str, str] = {
+    "command": "programs of the person's own (`backend: command`)",
+    "verl": "verl, with any interpreter and override (`backend: verl`)",
+    "remote_code": "code that lies beside a model's weights (`trust_remote_code: true`)",
+    "reward_functions": "reward functions that are named module:function",
+}
+"""Word of ``AUTOTUNE_ALLOW`` -> what it allows."""
 
 
 class Settings(BaseSettings):
@@ -36,6 +45,18 @@ class Settings(BaseSettings):
         default=None, gt=0, description="Memory of one GPU where trials run (GiB); without it this machine's is asked."
     )
     lease_s: float = Field(default=30.0, gt=0, description="Seconds until the lease of a silent driver expires.")
+
+    @field_validator("allow")
+    @classmethod
+    def _known_words(cls, text: str) -> str:
+        for word in sorted(_words(text) - ALLOWABLE.keys()):
+            raise ValueError(f"{word!r} is unknown; allowed are {', '.join(ALLOWABLE)}")
+        return text
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """What spaces of token holders may run besides the built-in trainer."""
+        return _words(self.allow)
 
     @property
     def root(self) -> Path:
@@ -77,6 +98,10 @@ class Settings(BaseSettings):
             raise NotAllowedError(
                 f"the home directory {self.root} cannot be written: {error.strerror or error}.", hint=hint
             ) from error
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in text.split(",") if word.strip())
 
 
 def _sqlite(path: Path) -> str:

@@ -6,37 +6,14 @@ operator of the service has said so (``AUTOTUNE_ALLOW``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from autotune.access import Caller
-from autotune.errors import NotAllowedError, Problem, UsageError
+from autotune.errors import NotAllowedError, Problem
 from autotune.service.spaces import ResolvedSpace
-from autotune.spec.nearest import did_you_mean
+from autotune.settings import ALLOWABLE
 from autotune.spec.types import Choice, Space
 from autotune.spec.values import JsonValue
-
-ALLOWABLE: Mapping[str, str] = {
-    "command": "programs of the person's own (`backend: command`)",
-    "verl": "verl, with any interpreter and override (`backend: verl`)",
-    "remote_code": "code that lies beside a model's weights (`trust_remote_code: true`)",
-    "reward_functions": "reward functions that are named module:function",
-}
-"""Word of ``AUTOTUNE_ALLOW`` -> what it allows."""
-
-
-def allowed_words(text: str) -> frozenset[str]:
-    """Reads ``AUTOTUNE_ALLOW``.
-
-    Raises:
-        UsageError: If a word is unknown.
-    """
-    words = frozenset(word.strip() for word in text.split(",") if word.strip())
-    for word in sorted(words - ALLOWABLE.keys()):
-        raise UsageError(
-            f"AUTOTUNE_ALLOW: {word!r} is unknown; allowed are {', '.join(ALLOWABLE)}.",
-            hint=did_you_mean(word, ALLOWABLE),
-        )
-    return words
 
 
 def refuse_code(resolved: ResolvedSpace, caller: Caller, allowed: frozenset[str]) -> None:

@@ -17,7 +17,7 @@ from autotune.service.doorkeeper import Doorkeeper
 from autotune.service.exporting import export_view
 from autotune.service.planning import plan_view
 from autotune.service.present import event_view, job_view, trial_view
-from autotune.service.safety import allowed_words, refuse_code
+from autotune.service.safety import refuse_code
 from autotune.service.spaces import ResolvedSpace, resolve_document, resolve_space
 from autotune.service.staging import named
 from autotune.service.warm_start import look_up
@@ -85,7 +85,7 @@ class Service(Acting):
         """
         self.caller.require(Role.OPERATOR, "submitting a job")
         written = self._resolve(source, file)
-        refuse_code(written, self.caller, allowed_words(self.settings.allow))
+        refuse_code(written, self.caller, self.settings.allowed)
         resolved = look_up(written, file, self.store)
         new = NewJob(
             name=resolved.space.name,

@@ -115,7 +115,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
 def test_serve_refuses_every_other_host_with_the_reason(tmp_path, host):
     done = run(tmp_path, "serve", "--host", host)
     assert done.returncode == 6
-    assert "no authentication" in done.stderr
+    assert "nobody needs a token yet" in done.stderr
     assert "ssh -L" in done.stderr
 
 

@@ -14,9 +14,9 @@ from autotune.errors import (
     UsageError,
 )
 from autotune.service.doorkeeper import Doorkeeper
-from autotune.service.safety import allowed_words
 from autotune.service.service import Service
 from autotune.service.spaces import resolve_document
+from autotune.settings import load_settings
 from autotune.views import TeamView
 
 VIEWER = Caller(name="vera", role=Role.VIEWER, token="v")
@@ -239,7 +239,9 @@ def test_no_value_of_a_space_builds_an_object(service, source):
     assert service.jobs().items == []
 
 
-def test_an_unknown_word_of_the_operator_is_refused():
-    assert allowed_words(" command, verl ,") == {"command", "verl"}
-    with pytest.raises(UsageError, match=r"'comand' is unknown; allowed are command, verl, remote_code"):
-        allowed_words("comand")
+def test_an_unknown_word_of_the_operator_is_refused(monkeypatch):
+    monkeypatch.setenv("AUTOTUNE_ALLOW", " command, verl ,")
+    assert load_settings().allowed == {"command", "verl"}
+    monkeypatch.setenv("AUTOTUNE_ALLOW", "comand")
+    with pytest.raises(UsageError, match=r"AUTOTUNE_ALLOW: .*'comand' is unknown; allowed are command, verl, remote"):
+        load_settings()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from autotune.service import Supervisor
+    from autotune.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -26,29 +27,23 @@ def serve(
     as_json: Annotated[bool, typer.Option("--json", help="Print the addresses as one JSON document.")] = False,
 ) -> None:
     """Run the service until Ctrl-C: queue, REST API, Optuna Dashboard."""
+    from autotune.api.middleware import is_loopback
     from autotune.cli.connect import log_to
     from autotune.cli.output import print_json, say
-    from autotune.service.safety import allowed_words
     from autotune.settings import load_settings
 
     settings = load_settings()
-    allowed_words(settings.allow)
     settings.prepare_home()
+    if not is_loopback(host):
+        _require_tokens(settings, host)
     listener = listen(host, port)
     with listener:
         log_to(settings)
         from autotune.api import create_app
-        from autotune.api.middleware import is_loopback
         from autotune.service import Supervisor, open_service
 
         service = open_service(settings)
         service.ping()
-        if not is_loopback(host) and not service.access.shut():
-            raise NotAllowedError(
-                f"nobody needs a token yet, so the service listens on loopback addresses only; got {host!r}.",
-                hint="Make yourself one first: autotune token create YOUR_NAME --role admin. Or leave out --host, and "
-                "reach it from another machine with: ssh -L 8765:127.0.0.1:8765 THIS_MACHINE",
-            )
         app = create_app(
             service,
             settings,
@@ -62,6 +57,18 @@ def serve(
         say(f"autotune listens at {url} (Optuna Dashboard: {url}/dashboard, API: {url}/docs); Ctrl-C stops it")
         say(f"use it with: export AUTOTUNE_URL={url}")
         _serve(app, listener)
+
+
+def _require_tokens(settings: Settings, host: str) -> None:
+    """Refuses an address that others can reach while everybody who reaches the service may do everything."""
+    from autotune.service import open_service
+
+    if not open_service(settings).access.shut():
+        raise NotAllowedError(
+            f"nobody needs a token yet, so the service listens on loopback addresses only; got {host!r}.",
+            hint="Make yourself one first: autotune token create YOUR_NAME --role admin. Or leave out --host, and "
+            "reach it from another machine with: ssh -L 8765:127.0.0.1:8765 THIS_MACHINE",
+        )
 
 
 def listen(host: str, port: int) -> socket.socket:
