@@ -19,6 +19,7 @@ from trainer.config.schema import (
     ModelConfig,
     OptimConfig,
     PreferenceConfig,
+    ProfileConfig,
     RewardConfig,
     RewardModelConfig,
     RolloutConfig,
