@@ -72,13 +72,13 @@ def test_a_second_launch_of_the_same_space_is_a_conflict(home, killed):
     space = home.path.parent / "space.yaml"
     space.write_text(SPACE.replace("name: tiny-search", "name: twice").replace("steps: 6", "steps: 60"))
     first = home.start("launch", str(space), stdin=subprocess.DEVNULL)
-    wait_until(lambda: home.run("show", "twice-1").returncode == 0, 60, "the first job is there")
+    wait_until(lambda: home.run("show", "twice-1").returncode == 0, 150, "the first job is there")
     second = home.run("launch", str(space))
     assert second.returncode == 5
     assert "twice-1" in second.stderr
     assert "hint:" in second.stderr
     first.send_signal(signal.SIGINT)
-    first.communicate(timeout=120)
+    first.communicate(timeout=300)
     assert first.returncode == 130
     shown = json.loads(home.run("show", "twice-1", "--json").stdout)
     assert shown["job"]["state"] == "queued"
