@@ -103,6 +103,10 @@ class JobDriver:
             logger.exception("the driver failed")
             hint = f"The traceback is in {self._settings.job_dir(job.id) / 'driver.log'}."
             end, unexpected = _failed("internal", f"{type(error).__name__}: {error}", hint), error
+        if self._interrupted and end.state is JobState.FAILED:
+            # Told to go while Ray was starting, say: what broke then says nothing about the job, and its next driver
+            # meets it again if it does.
+            end, unexpected = JobEnd(state=JobState.QUEUED, reason="interrupted"), None
         self._close(end.state)
         self._end(end)
         logger.info("job %s is %s %s", job.id, end.state, end.reason or (end.error.message if end.error else ""))

@@ -62,7 +62,8 @@ def test_trials_are_stopped_retried_and_classified_two_at_a_time(one_ray, no_str
     assert coordinator.most == 2
     assert coordinator.steps[1] == [1, 2, 3, 3, 4]
     assert (1, 2, "checkpoints/step_2") in coordinator.checkpoints
-    assert coordinator.checkpoints[-1][0] == 0 or (0, 2, "checkpoints/step_2") in coordinator.checkpoints
+    # On a busy machine the order to stop may come a step later.
+    assert any(trial == 0 and step in (2, 3) for trial, step, _ in coordinator.checkpoints)
     assert all(0 < outcome.cost_s < 60 for _, _, outcome in coordinator.ends)
     assert sorted(path.name for path in (no_strays / "trials" / "0001").glob("*.log")) == [
         "attempt_1.log",
