@@ -28,7 +28,7 @@ def seen(config: dict[str, object], world: World) -> dict[str, object]:
     # So small a model earns nothing by itself.
     scores = torch.rand(len(experience.scores), generator=torch.Generator().manual_seed(0))
     experience = dataclasses.replace(experience, scores=scores)
-    targets = compute_targets(experience, run.config.algorithm, 0.1, run.mathematics)
+    targets = compute_targets(experience, experience.scores, run.config.algorithm, 0.1, run.mathematics)
     stats = update(run, experience, targets, 1)
     rows = torch.arange(len(experience.tokens))
     length = experience.response_mask.shape[1]

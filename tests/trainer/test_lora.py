@@ -40,7 +40,9 @@ def stepped(quick: Callable[..., dict[str, Any]], one_thread: None) -> Iterator[
         worlds.append(context)
         sync_engine(run, 0)
         experience = measure(run, *sample(run, 1))
-        update(run, experience, compute_targets(experience, config.algorithm, 0.1, run.mathematics), 1)
+        update(
+            run, experience, compute_targets(experience, experience.scores, config.algorithm, 0.1, run.mathematics), 1
+        )
         return run
 
     yield make

@@ -140,6 +140,7 @@ TURNS: dict[str, Turn] = {
     "reward.model.device": Turn("cpu" if torch.cuda.is_available() else "cuda", MODEL),
     "reward.model.trust_remote_code": Turn(False, {**MODEL, "reward.model.trust_remote_code": True}),
     "reward.components": Turn({"exact": {"name": "exact_match"}}),
+    "reward.normalize": Turn("scale"),
     "reward.timeout_s": Turn(1e-9, {"reward.name": None, "reward.function": "trainer.rewards:prefix_match"}),
     "data.name": Turn("arithmetic", {"data.width": 2, "data.max_prompt_length": 6}),
     "data.kind": Turn("pairs", KTO),

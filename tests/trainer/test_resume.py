@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ SETTINGS: dict[str, object] = {
     "data.train_size": 16,  # an epoch is two steps: the resume falls inside one and the run crosses several
     "algorithm.kl_ctrl.type": "adaptive",
     "algorithm.kl_ctrl.horizon": 50,
+    "reward.normalize": "standardize",
 }
 
 
@@ -97,3 +100,14 @@ def test_a_run_that_goes_on_with_another_learning_rate_uses_it(
     steps = curves(lines_of(tmp_path))
     assert steps[2]["actor/lr"] > 1e-6
     assert [steps[step]["actor/lr"] for step in (3, 4)] == pytest.approx([1e-7, 1e-7])
+
+
+def test_a_checkpoint_holds_the_running_scale_of_the_scores(
+    tmp_path: Path, run_here: Callable, lines_of: Lines
+) -> None:
+    settings = {"trainer.total_steps": 3, "reward.normalize": "scale"}
+    assert run_here(tmp_path, settings).code == 0
+    saved = json.loads((tmp_path / "checkpoints" / "step_3" / "progress.json").read_text())["reward_normalizer"]
+    last = curves(lines_of(tmp_path))[3]
+    assert saved["mean"] == last["reward/running_mean"]
+    assert math.sqrt(saved["squares"] / saved["count"]) == last["reward/running_std"]

@@ -142,7 +142,12 @@ def test_log_probabilities_equal_the_trainers_before_and_after_every_update(
             experience = measure(run, *sample(run, step))
             mask = experience.response_mask
             gaps.append(float((experience.rollout_logprobs - experience.old_logprobs)[mask].abs().max()))
-            update(run, experience, compute_targets(experience, config.algorithm, 0.1, run.mathematics), step)
+            update(
+                run,
+                experience,
+                compute_targets(experience, experience.scores, config.algorithm, 0.1, run.mathematics),
+                step,
+            )
         assert max(gaps) < 1e-4
 
         # Without the weights, and without the flush, the check finds it out.

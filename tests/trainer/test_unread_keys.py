@@ -51,7 +51,7 @@ def test_what_each_algorithm_reads_is_not_called_unread() -> None:
         for choice in ({}, {"algorithm": "grpo"}, {"algorithm": "reinforce_pp"}, CHOICES["dpo"][0])
     )
     assert {path for path in ppo if not path.startswith("algorithm.preference.")} == set()
-    assert grpo - reinforce == {"algorithm.gamma"}
+    assert grpo - reinforce == {"algorithm.gamma", "reward.normalize"}
     assert not {path for path in dpo if path.startswith(("trainer.optim.lr", "data.", "algorithm.preference.b"))}
     assert "algorithm.preference.desirable_weight" in dpo
     assert ppo | grpo | dpo <= set(known_keys())

@@ -42,7 +42,7 @@ def start(quick: Quick, one_thread: None) -> Iterator[Callable[..., tuple[Run, E
         # So small a model earns nothing by itself.
         scores = torch.rand(len(experience.scores), generator=torch.Generator().manual_seed(0))
         experience = dataclasses.replace(experience, scores=scores)
-        return run, experience, compute_targets(experience, config.algorithm, 0.1, run.mathematics)
+        return run, experience, compute_targets(experience, experience.scores, config.algorithm, 0.1, run.mathematics)
 
     yield make
     for context in worlds:
@@ -226,7 +226,7 @@ def test_when_every_response_is_cut_and_left_out_nothing_moves(start: Callable, 
         response_mask=torch.ones_like(experience.response_mask),
         truncated=torch.ones_like(experience.truncated),
     )
-    targets = compute_targets(cut, run.config.algorithm, 0.1, run.mathematics)
+    targets = compute_targets(cut, cut.scores, run.config.algorithm, 0.1, run.mathematics)
     assert not targets.mask.any()
     before = [whole(parameter).clone() for parameter in run.actor.parameters()]
     stats = update(run, cut, targets, 1)
@@ -242,7 +242,7 @@ def test_an_empty_response_and_one_of_one_token_fit_into_any_split(start: Callab
     mask[0], mask[1] = False, torch.arange(width) < 1
     attention[:, -width:] = mask.long()
     odd = dataclasses.replace(experience, response_mask=mask, attention_mask=attention)
-    targets = compute_targets(odd, run.config.algorithm, 0.1, run.mathematics)
+    targets = compute_targets(odd, odd.scores, run.config.algorithm, 0.1, run.mathematics)
     usual = gradients(run, odd, targets, ppo_micro_batch_size_per_gpu=8)
     assert all(float(gradient.norm()) > 1e-3 for gradient in usual.values())
     for name, settings in SPLITS.items():
@@ -260,8 +260,10 @@ def test_bootstrapping_adds_the_critics_value_to_cut_responses_alone(start: Call
         truncated=torch.arange(len(experience.tokens)) % 2 == 0,
     )
     settings = dataclasses.replace(run.config.algorithm, whiten_advantages=False, gamma=1.0, lam=1.0)
-    plain = compute_targets(valued, settings, 0.0, run.mathematics)
-    bootstrapped = compute_targets(valued, dataclasses.replace(settings, truncation="bootstrap"), 0.0, run.mathematics)
+    plain = compute_targets(valued, valued.scores, settings, 0.0, run.mathematics)
+    bootstrapped = compute_targets(
+        valued, valued.scores, dataclasses.replace(settings, truncation="bootstrap"), 0.0, run.mathematics
+    )
     gained = bootstrapped.returns - plain.returns
     assert torch.allclose(gained[valued.truncated], torch.ones_like(gained[valued.truncated]))
     assert not gained[~valued.truncated].any()

@@ -10,12 +10,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 
 from trainer.config import build, compose
+from trainer.config.rollout_rules import VLLM_MAX_LORA_RANK
 from trainer.distributed import World
 from trainer.failures import WeightSyncError
 from trainer.rollout import Request, Response, Sampling
@@ -113,6 +114,13 @@ def seen(rounds: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@needs_vllm
+def test_the_largest_rank_of_adapters_is_vllms_own() -> None:
+    from vllm.config.lora import MaxLoRARanks
+
+    assert max(get_args(MaxLoRARanks)) == VLLM_MAX_LORA_RANK
+
+
 @needs_vllm
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_log_probabilities_equal_the_trainers_before_and_after_every_update(

@@ -73,7 +73,7 @@ def round_of(run: Run, step: int) -> tuple[float, list[list[int]]]:
     experience = collected(run, step).gathered(run.world)
     mask = experience.response_mask
     gap = (experience.rollout_logprobs - experience.old_logprobs)[mask].abs().max()
-    targets = compute_targets(experience, run.config.algorithm, 0.1, run.mathematics)
+    targets = compute_targets(experience, experience.scores, run.config.algorithm, 0.1, run.mathematics)
     update(run, experience, targets, step)
     responses = experience.tokens[:, -mask.shape[1] :]
     return float(gap), [row[kept].tolist() for row, kept in zip(responses, mask, strict=True)]

@@ -25,6 +25,7 @@ from trainer.algorithms.kto import kl_baseline, kto_loss
 from trainer.algorithms.logprobs import logprobs_and_entropy, token_logprobs
 from trainer.algorithms.masked import masked_mean, masked_sum, masked_whiten
 from trainer.algorithms.policy_loss import clipped_policy_loss
+from trainer.algorithms.reward_normalizer import RewardNormalizer
 from trainer.algorithms.sequences import sequence_logprobs
 from trainer.algorithms.token_rewards import kl_penalised_rewards
 from trainer.algorithms.truncation import overlong_penalty
@@ -50,6 +51,7 @@ __all__ = [
     "AdaptiveKlController",
     "FixedKlController",
     "KlController",
+    "RewardNormalizer",
     "clipped_policy_loss",
     "clipped_value_loss",
     "dpo_loss",

@@ -13,6 +13,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "reward/mean": "mean reward of the sampled training responses, without the KL penalty (reward units)",
         "reward/std": "standard deviation of those rewards (reward units)",
         "reward/max": "largest of those rewards (reward units)",
+        "reward/running_mean": "mean of all scores so far, when reward.normalize is on (reward units)",
+        "reward/running_std": "standard deviation of all scores so far, when reward.normalize is on (reward units)",
         "eval/reward": "mean reward of greedy responses to the held-out prompts, by reward.eval_* if one is set "
         "(reward units)",
         "eval/accuracy": "share of held-out prompts answered with full reward (0 to 1)",

@@ -7,7 +7,18 @@ import re
 from trainer.config.problems import ConfigProblem
 from trainer.config.schema import ComponentConfig, Config
 
-TAKEN_NAMES = ("mean", "std", "max", "margin", "accuracy", "reward", "length_mean", "truncated_fraction")
+TAKEN_NAMES = (
+    "mean",
+    "std",
+    "max",
+    "running_mean",
+    "running_std",
+    "margin",
+    "accuracy",
+    "reward",
+    "length_mean",
+    "truncated_fraction",
+)
 """What a component may not be called: `reward/<name>` and `eval/<name>` are other metrics already."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _ONE = "function, model.path and components"

@@ -27,6 +27,7 @@ ENGINE_KEYS: dict[str, tuple[str, ...]] = {
     "sglang": (*_ENGINE, *_SERVER),
 }
 _LAUNCH = tuple(key for key in _ENGINE if key != "sync_tolerance")  # decided by whoever launches a server
+VLLM_MAX_LORA_RANK = 512  # the largest of vLLM's MaxLoRARanks
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 
 
@@ -116,6 +117,18 @@ def _heads(config: Config) -> list[ConfigProblem]:
     ]
 
 
+def _lora_rank(config: Config) -> list[ConfigProblem]:
+    rank = config.model.lora_rank
+    if config.rollout.name != "vllm" or rank <= VLLM_MAX_LORA_RANK:
+        return []
+    message = (
+        f"got {rank}, but rollout.name = vllm, and vLLM knows adapters of rank 1 to {VLLM_MAX_LORA_RANK}: "
+        "it could not serve what this run trains"
+    )
+    hint = f"use at most {VLLM_MAX_LORA_RANK}, or 0 to train all weights"
+    return [ConfigProblem(path="model.lora_rank", message=message, hint=hint)]
+
+
 def _server(config: Config) -> list[ConfigProblem]:
     rollout = config.rollout
     if rollout.name != "sglang":
@@ -144,5 +157,6 @@ _RULES: tuple[Callable[[Config], list[ConfigProblem]], ...] = (
     _token_budget,
     _device,
     _heads,
+    _lora_rank,
     _server,
 )

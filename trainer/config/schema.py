@@ -225,6 +225,7 @@ class RewardConfig:
     eval_name: str | None = limited(choices=REWARD_NAMES)
     eval_function: str | None = field()
     timeout_s: float = limited(above=0.0, high=86_400)
+    normalize: str = limited(choices=("none", "scale", "standardize"))
     model: RewardModelConfig = field()
     components: Mapping[str, ComponentConfig] = field()
 

@@ -23,7 +23,7 @@ def unread_keys(config: Config) -> Mapping[str, str]:
     if algorithm.learns_from_preferences:
         read = {f"algorithm.preference.{key}" for key in PREFERENCE_KEYS[algorithm.name]} | {"algorithm.name"}
         paths = [path for path in known_keys() if path.startswith("algorithm.") and path not in read]
-        return dict.fromkeys([*paths, *PREFERENCE_OFF, *_OF_THE_CRITIC], "algorithm.name")
+        return dict.fromkeys([*paths, *PREFERENCE_OFF, *_OF_THE_CRITIC, "reward.normalize"], "algorithm.name")
     unread = dict.fromkeys(
         (path for path in known_keys() if path.startswith("algorithm.preference.")), "algorithm.name"
     )
@@ -31,4 +31,6 @@ def unread_keys(config: Config) -> Mapping[str, str]:
         unread |= dict.fromkeys((*_OF_THE_CRITIC, "algorithm.lam"), "algorithm.adv_estimator")
         if algorithm.adv_estimator != "reinforce_pp":
             unread["algorithm.gamma"] = "algorithm.adv_estimator"
+    if algorithm.adv_estimator == "grpo" and not algorithm.kl_ctrl.kl_coef:  # each group has a scale of its own
+        unread["reward.normalize"] = "algorithm.adv_estimator"
     return unread

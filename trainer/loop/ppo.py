@@ -11,10 +11,10 @@ from trainer.loop.debug import show_debug
 from trainer.loop.evaluate import evaluate
 from trainer.loop.profile import StepProfiler
 from trainer.loop.progress import Progress, keep, save
-from trainer.loop.report import Timing, show_progress, step_metrics
+from trainer.loop.report import Timing, running_scores, show_progress, step_metrics
 from trainer.loop.run import Run
 from trainer.loop.schedule import lr_factor, set_lr
-from trainer.loop.targets import compute_targets
+from trainer.loop.targets import compute_targets, normalized_scores
 from trainer.loop.update import update
 from trainer.record import MetricsFile
 from trainer.signals import StopFlag
@@ -57,7 +57,8 @@ def train(run: Run, progress: Progress, directory: Path, stop: StopFlag) -> Prog
         if world.any(stop.requested):
             break
         kl_coef = progress.controller.coef
-        targets = compute_targets(experience, run.config.algorithm, kl_coef, run.mathematics)
+        scores, normalizer = normalized_scores(experience, run.config, progress.normalizer)
+        targets = compute_targets(experience, scores, run.config.algorithm, kl_coef, run.mathematics)
         targets = dataclasses.replace(targets, measures=by_update)
         measured = time.perf_counter()
         stats = update(run, experience, targets, step)
@@ -66,10 +67,11 @@ def train(run: Run, progress: Progress, directory: Path, stop: StopFlag) -> Prog
 
         timing = Timing(rollout_s=sampled - started, update_s=done - measured, step_s=done - started)
         metrics = step_metrics(run, experience, targets, stats, timing)
-        metrics |= {"kl/coef": kl_coef, "actor/lr": rates["actor"]}
+        metrics |= {"kl/coef": kl_coef, "actor/lr": rates["actor"]} | running_scores(normalizer)
         progress = Progress(
             step=step,
             controller=progress.controller.updated(metrics["kl/actor_ref"], len(experience.tokens)),
+            normalizer=normalizer,
             nonfinite_steps=progress.nonfinite_steps + 1 if stats.skipped else 0,
             best=progress.best,
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainer.algorithms import KlController
+from trainer.algorithms import KlController, RewardNormalizer
 from trainer.distributed import prune_checkpoints, save_checkpoint
 from trainer.failures import NonFiniteError
 from trainer.loop.best import Best, better, write_best
@@ -24,12 +24,14 @@ class Progress:
     Attributes:
         step: Training steps done.
         controller: The KL controller of the next step.
+        normalizer: What is known of the scores so far (see `reward.normalize`).
         nonfinite_steps: Steps in a row with an update that was left out.
         best: The best step so far by `trainer.save_best`.
     """
 
     step: int
     controller: KlController
+    normalizer: RewardNormalizer = field(default_factory=RewardNormalizer)
     nonfinite_steps: int = 0
     best: Best | None = None
 
@@ -90,6 +92,7 @@ def save(run: Run, progress: Progress, directory: Path, metrics_file: MetricsFil
     state = {
         "step": progress.step,
         "kl_coef": progress.controller.coef,
+        "reward_normalizer": progress.normalizer.saved(),
         "nonfinite_steps": progress.nonfinite_steps,
         "model": dataclasses.asdict(run.config.model),
         "data": dataclasses.asdict(run.config.data),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from trainer.algorithms import explained_variance, kl_k1, kl_k3, masked_mean
+from trainer.algorithms import RewardNormalizer, explained_variance, kl_k1, kl_k3, masked_mean
 from trainer.console import bar, is_terminal, say, show_live
 from trainer.loop.experience import Experience, Targets
 from trainer.loop.perf import num_parameters, peak_flops, peak_memory_gb
@@ -70,6 +70,13 @@ def step_metrics(
     measured = {name: float(value) for name, value in tensors.items()}
     speed = perf_metrics(run, tokens, _flops(run, tokens), timing)
     return measured | stats.means() | speed | {"perf/rollout_s": timing.rollout_s}
+
+
+def running_scores(normalizer: RewardNormalizer) -> dict[str, float]:
+    """What the scores are measured by; nothing when they are not normalised."""
+    if not normalizer.count:
+        return {}
+    return {"reward/running_mean": normalizer.mean, "reward/running_std": normalizer.std}
 
 
 def perf_metrics(run: Run, tokens: int, flops: float, timing: Timing) -> dict[str, float]:

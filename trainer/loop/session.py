@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from trainer.algorithms import RewardNormalizer
 from trainer.config import Config, ConfigError, ConfigProblem, flatten
 from trainer.config.schema import COMPARING_ESTIMATORS
 from trainer.console import say
@@ -82,6 +83,7 @@ def resume(run: Run, directory: Path) -> Progress:
     return Progress(
         step=step,
         controller=controller.restored(float(saved["kl_coef"])),
+        normalizer=RewardNormalizer.restored(saved.get("reward_normalizer")),
         nonfinite_steps=int(saved["nonfinite_steps"]),
         best=_best(run, directory),
     )

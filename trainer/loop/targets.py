@@ -3,30 +3,62 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
-from trainer.algorithms import kl_k1, masked_whiten, overlong_penalty, response_weights, truncated_importance
-from trainer.config import AlgorithmConfig
+from trainer.algorithms import (
+    RewardNormalizer,
+    kl_k1,
+    masked_whiten,
+    overlong_penalty,
+    response_weights,
+    truncated_importance,
+)
+from trainer.config import AlgorithmConfig, Config
 from trainer.loop.experience import Experience, Targets
 from trainer.loop.mathematics import Mathematics
 
 
+def normalized_scores(
+    experience: Experience, config: Config, normalizer: RewardNormalizer
+) -> tuple[Tensor, RewardNormalizer]:
+    """What the responses count for, after `algorithm.truncation_penalty` and `reward.normalize`.
+
+    Args:
+        experience: The global batch.
+        config: The configuration.
+        normalizer: What is known of the scores of the steps before; this batch is counted before it is measured.
+
+    Returns:
+        The scores, `[B]`, and the normaliser after this batch (the same one where nothing is normalised).
+    """
+    scores, algorithm, kind = experience.scores, config.algorithm, config.reward.normalize
+    if algorithm.truncation_penalty:
+        scores = scores - overlong_penalty(
+            experience.response_mask,
+            experience.truncated,
+            penalty=algorithm.truncation_penalty,
+            buffer=algorithm.overlong_buffer,
+        )
+    if kind == "none":
+        return scores, normalizer
+    normalizer = normalizer.updated(scores)
+    return normalizer.normalized(scores, centered=kind == "standardize"), normalizer
+
+
 def compute_targets(
-    experience: Experience, config: AlgorithmConfig, kl_coef: float, mathematics: Mathematics
+    experience: Experience, scores: Tensor, config: AlgorithmConfig, kl_coef: float, mathematics: Mathematics
 ) -> Targets:
     """Advantages, returns and weights of the whole batch of all ranks.
 
     Args:
         experience: The global batch.
+        scores: What its responses count for, `[B]` (see `normalized_scores`).
         config: Discounts, truncation policy, whitening and weights.
-        kl_coef: Coefficient of the KL penalty in this step.
+        kl_coef: Coefficient of the KL penalty in this step (units of the scores per nat).
         mathematics: The formulas.
     """
-    mask, scores = experience.response_mask, experience.scores
+    mask = experience.response_mask
     kl = kl_k1(experience.old_logprobs, experience.ref_logprobs)
-    if config.truncation_penalty:
-        scores = scores - overlong_penalty(
-            mask, experience.truncated, penalty=config.truncation_penalty, buffer=config.overlong_buffer
-        )
     rewards = mathematics.token_rewards(scores, kl, mask, kl_coef=kl_coef)
     last_values = torch.zeros_like(scores)
     if config.truncation == "bootstrap":

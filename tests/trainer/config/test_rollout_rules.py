@@ -20,6 +20,11 @@ VLLM = {"rollout": "vllm"}
             "rollout.name = hf does not read it (choose the option rollout=vllm",
         ),
         ({"rollout.server_url": "http://h:1"}, "rollout.server_url", "choose the option rollout=sglang"),
+        (
+            {**VLLM, "model.lora_rank": 513},
+            "model.lora_rank",
+            "got 513, but rollout.name = vllm, and vLLM knows adapters of rank 1 to 512",
+        ),
         ({**VLLM, "rollout.device": "gpu"}, "rollout.device", "got 'gpu', must be auto, cpu, cuda or cuda:<number>"),
         (
             {**VLLM, "system.device": "cpu", "rollout.device": "cuda:0"},
