@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import yaml
 
 from autotune.backends import get_backend
+from autotune.backends.base import Command, Distributed
 from autotune.backends.config_file import OWN, nested
+from autotune.backends.native import NativeBackend
 from autotune.backends.verl.tree import override
 from autotune.errors import UsageError
 from autotune.spec.nearest import did_you_mean
@@ -51,9 +53,27 @@ def export(trainer: TrainerSpec, config: FlatConfig, to: str, *, gpus: float) ->
     return TARGETS[to](trainer, config, gpus)
 
 
+def launch_line(trainer: TrainerSpec, config: FlatConfig, gpus: float) -> Sequence[str]:
+    """What a person types to run one complete configuration on as many GPUs as its trial had.
+
+    Args:
+        trainer: The trainer section that it came from.
+        config: The configuration of a trial.
+        gpus: GPUs of a trial.
+
+    Raises:
+        InvalidConfigError: If the trainer section cannot be used.
+    """
+    backend = get_backend(trainer.backend)
+    argv = tuple(backend.command_line(trainer, config))
+    if gpus < 2 or not isinstance(backend, Distributed):
+        return argv
+    return backend.on_ranks(Command(argv=argv, env={}), int(gpus)).argv
+
+
 def _native(trainer: TrainerSpec, config: FlatConfig, gpus: float) -> Exported:
     if trainer.backend == "native":
-        return Exported(text=_lines(get_backend("native").command_line(trainer, config)))
+        return Exported(text=_lines(launch_line(trainer, config, gpus)))
     _refuse(trainer, "native", "verl")
     from autotune.backends.verl.translate import to_native
 
@@ -96,9 +116,8 @@ def _refuse(trainer: TrainerSpec, to: str, source: str) -> None:
 
 
 def _launcher(gpus: float) -> list[str]:
-    if gpus > 1:
-        return ["torchrun", "--nproc-per-node", str(int(gpus)), "-m", "trainer"]
-    return ["python", "-m", "trainer"]
+    command = Command(argv=("python", "-m", "trainer"), env={})
+    return list((NativeBackend().on_ranks(command, int(gpus)) if gpus >= 2 else command).argv)
 
 
 def _lines(argv: Sequence[str]) -> str:

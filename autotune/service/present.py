@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from autotune.backends import get_backend
+from autotune.backends.exporting import launch_line
 from autotune.search.finalists import Finalist, finalists_of, finding, finding_of_front
 from autotune.search.ranking import best_of, front
 from autotune.search.types import Trial
@@ -214,7 +214,7 @@ def best_view(
         improvement = sign * (best.value - default.value)
     finalists = finalists_of(trials, objective)
     overrides = hydra_overrides(resolved, best.params)
-    command = get_backend(space.trainer.backend).command_line(space.trainer, {**resolved.base, **best.params})
+    command = launch_line(space.trainer, {**resolved.base, **best.params}, space.resources.gpus)
     return BestView(
         job=job.id,
         objective=ObjectiveView(metric=objective.metric, direction=objective.direction.value),

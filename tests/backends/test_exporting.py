@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from autotune.backends import get_backend
-from autotune.backends.exporting import TARGETS, export
+from autotune.backends.exporting import TARGETS, export, launch_line
 from autotune.backends.verl.backend import VerlBackend
 from autotune.backends.verl.translate import to_native, to_verl
 from autotune.errors import InvalidConfigError, UsageError
@@ -38,6 +38,16 @@ def test_a_configuration_of_ours_is_a_command_that_composes_to_it():
     assert built.algorithm.clip_ratio == 0.17
     assert built.data.train_file == "/data/a b.parquet"
     assert made.notes == ()
+
+
+@pytest.mark.parametrize(("gpus", "ranks"), [(0, None), (1, None), (2, "2"), (8, "8")])
+def test_a_command_of_ours_starts_as_many_ranks_as_the_trial_had(gpus, ranks):
+    argv = words(export(LARGE, whole(LARGE), "native", gpus=gpus).text)
+    assert tuple(argv) == tuple(launch_line(LARGE, whole(LARGE), gpus))
+    assert ("torch.distributed.run" in argv) is (ranks is not None)
+    if ranks is not None:
+        assert argv[argv.index("--nproc-per-node") + 1] == ranks
+        assert argv[argv.index("--nproc-per-node") + 2 :][:2] == ["-m", "trainer"]
 
 
 def test_as_yaml_it_is_the_whole_tree_without_what_the_backend_keeps_for_itself():
