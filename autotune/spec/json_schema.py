@@ -46,7 +46,12 @@ def _section(key: str) -> Schema:
         "extends": _TEXT,
         "trainer": _trainer(),
         "resources": _mapping(
-            {"cpus": _number(POSITIVE), "gpus": _number(NOT_NEGATIVE), "memory": {"type": ["string", "integer"]}}
+            {
+                "cpus": _number(POSITIVE),
+                "gpus": _number(NOT_NEGATIVE),
+                "memory": {"type": ["string", "integer"]},
+                "nodes": {"const": 1},
+            }
         ),
         "search": _search(),
         "require": {"type": "array", "items": _TEXT},

@@ -76,7 +76,7 @@ STAGED = ("search", "require", "objective", "objectives", "constraints", "prune"
 """The keys of a space file that belong into the stages where there are any."""
 STAGE_TRAINER = ("config", "overrides")
 CARRY = ("as", "top", "scale", "drop")
-RESOURCES = ("cpus", "gpus", "memory")
+RESOURCES = ("cpus", "gpus", "memory", "nodes")
 PARAMETER = ("float", "int", "choice", "log", "step", "prior", "when")
 DOMAINS = ("float", "int", "choice")
 OBJECTIVE = ("metric", "direction", "reduce", "smooth")

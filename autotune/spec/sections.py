@@ -54,6 +54,11 @@ def read_resources(top: Section) -> Resources:
         if not memory:
             hint = "Write for example memory: 64GiB"
             section.complain("memory", f"must be an amount of memory above 0, got {show(entry.node)}.", hint)
+    nodes = section.whole("nodes", 1, Bounds(low=1))
+    if nodes > 1:
+        message = f"a trial runs on one machine, got {nodes}."
+        hint = "Write nodes: 1, with as many gpus as one machine has; several trials do spread over all machines."
+        section.complain("nodes", message, hint)
     return Resources(
         cpus=float(section.number("cpus", 1.0, POSITIVE)),
         gpus=float(section.number("gpus", 0.0, NOT_NEGATIVE)),

@@ -70,6 +70,8 @@ def test_a_parameter_that_cannot_be_searched_says_where_and_why(body, column, me
         ("trainer: native", 10, "trainer", "must be a mapping", "backend"),
         ("resources: {gpu: 1}", 13, "resources.gpu", "unknown key", "'gpus'"),
         ("resources: {cpus: 0}", 19, "resources.cpus", "above 0; got 0", ""),
+        ("resources: {nodes: 0}", 20, "resources.nodes", "at least 1; got 0", ""),
+        ("resources: {nodes: 2}", 20, "resources.nodes", "runs on one machine, got 2", "nodes: 1"),
         ("resources: {memory: 64 gigs}", 21, "resources.memory", "64 gigs", "64GiB"),
         ("require: x > 1", 10, "require", "must be a list", "["),
         ("require: [lr = 1]", 11, "require[0]", "cannot be read", "=="),

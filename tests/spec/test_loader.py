@@ -15,7 +15,7 @@ trainer:
   backend: native
   config: config
   overrides: {data: digits, model.dtype: float32, trainer: {total_steps: 20, optim: {weight_decay: 0.01}}, gamma: 0.99}
-resources: {gpus: 2, cpus: 8, memory: 64GiB}
+resources: {gpus: 2, cpus: 8, memory: 64GiB, nodes: 1}
 search:
   clip_ratio:                  {float: [0.1, 0.3]}
   algorithm.kl_ctrl.kl_coef:   {float: [1e-4, 1e-1], log: true, prior: 1e-3}
