@@ -65,7 +65,10 @@ class Dashboard:
                 from a2wsgi import WSGIMiddleware
                 from optuna_dashboard import wsgi
 
-                self._app = WSGIMiddleware(_errors_to_stderr(wsgi(storage_url)), workers=4)
+                from autotune.store.optuna_storage import open_storage
+
+                # Ours makes Optuna's tables where no job has been yet; the dashboard by itself would fail on them.
+                self._app = WSGIMiddleware(_errors_to_stderr(wsgi(open_storage(storage_url))), workers=4)
             return self._app
 
 

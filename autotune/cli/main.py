@@ -21,6 +21,7 @@ from autotune.cli.commands import (
     results,
     serve,
     steer,
+    up,
 )
 from autotune.cli.guard import GuardedGroup
 
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (init, launch, plan, inspect, steer, results, diagnose, import_verl, serve, access, db, doctor):
+for module in (init, launch, plan, inspect, steer, results, diagnose, import_verl, serve, up, access, db, doctor):
     module.register(app)
 
 

@@ -31,6 +31,14 @@ def test_the_dashboard_answers_on_our_port_with_the_study(dashboard):
     assert [trial["values"] for trial in detail["trials"]] == [[0.5]]
 
 
+def test_a_database_without_any_job_yet_shows_an_empty_list(tmp_path):
+    url = f"sqlite:///{tmp_path / 'fresh.db'}"
+    app = create_app(FakeService(tmp_path), Settings(home=tmp_path), dashboard_storage_url=url)
+    client = TestClient(app, base_url="http://127.0.0.1:8765")
+    assert client.get("/dashboard").status_code == 200
+    assert client.get("/api/studies").json()["study_summaries"] == []
+
+
 def test_what_the_page_loads_is_served_too(dashboard):
     assert dashboard.get("/static/bundle.js").status_code == 200
     assert dashboard.get("/dashboard/studies/1").status_code == 200

@@ -35,32 +35,45 @@ def serve(
     settings = load_settings()
     settings.prepare_home()
     if not is_loopback(host):
-        _require_tokens(settings, host)
-    listener = listen(host, port)
-    with listener:
+        require_tokens(settings, host)
+    with listen(host, port) as listener:
         log_to(settings)
-        from autotune.api import create_app
-        from autotune.service import Supervisor, open_service
-
-        service = open_service(settings)
-        service.ping()
-        app = create_app(
-            service,
-            settings,
-            dashboard_storage_url=settings.study_database,
-            lifespan=lambda _: _Running(Supervisor(service, settings)),
-        )
-        name = f"[{host}]" if ":" in host else host
-        url = f"http://{name}:{listener.getsockname()[1]}"
+        app = application(settings)
+        url = address(host, listener)
         if as_json:
             print_json({"url": url, "dashboard": f"{url}/dashboard", "api": f"{url}/docs", "home": settings.root})
         say(f"autotune listens at {url} (Optuna Dashboard: {url}/dashboard, API: {url}/docs); Ctrl-C stops it")
         say(f"use it with: export AUTOTUNE_URL={url}")
-        _serve(app, listener)
+        run(app, listener)
 
 
-def _require_tokens(settings: Settings, host: str) -> None:
-    """Refuses an address that others can reach while everybody who reaches the service may do everything."""
+def application(settings: Settings) -> FastAPI:
+    """The service as an application whose supervisor works as long as it is served."""
+    from autotune.api import create_app
+    from autotune.service import Supervisor, open_service
+
+    service = open_service(settings)
+    service.ping()
+    return create_app(
+        service,
+        settings,
+        dashboard_storage_url=settings.study_database,
+        lifespan=lambda _: _Running(Supervisor(service, settings)),
+    )
+
+
+def address(host: str, listener: socket.socket) -> str:
+    """Where a browser finds what listens."""
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{listener.getsockname()[1]}"
+
+
+def require_tokens(settings: Settings, host: str) -> None:
+    """Refuses an address that others can reach while everybody who reaches the service may do everything.
+
+    Raises:
+        NotAllowedError: If no token was ever given out.
+    """
     from autotune.service import open_service
 
     if not open_service(settings).access.shut():
@@ -71,8 +84,8 @@ def _require_tokens(settings: Settings, host: str) -> None:
         )
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Takes a port.
+def listen(host: str, port: int, *, command: str = "serve") -> socket.socket:
+    """Takes a port; ``command`` is the one that the message about a taken one names.
 
     Raises:
         ConflictError: If another process has it.
@@ -95,12 +108,17 @@ def listen(host: str, port: int) -> socket.socket:
         raise ConflictError(
             f"cannot listen on {host}:{port}: {error.strerror}.",
             hint=f"Is `autotune serve` running already? Then set AUTOTUNE_URL=http://{host}:{port}. "
-            f"Else choose another port: autotune serve --port {port + 1 if port < 65535 else 8765}",
+            f"Else choose another port: autotune {command} --port {port + 1 if port < 65535 else 8765}",
         ) from error
     return listener
 
 
-def _serve(app: FastAPI, listener: socket.socket) -> None:
+def run(app: FastAPI, listener: socket.socket) -> None:
+    """Serves until a signal ends it.
+
+    Raises:
+        ConflictError: If the service could not be started.
+    """
     import uvicorn
 
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", server_header=False)
