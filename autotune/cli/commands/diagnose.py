@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotune.cli.arguments import AsJson, Job
+from autotune.cli.completion import complete_stage, complete_trial
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -18,10 +21,15 @@ def register(app: typer.Typer) -> None:
 
 
 def diagnose(
-    job: Annotated[str, typer.Argument(help="The job's id, as `autotune jobs` lists it.")],
-    trial: Annotated[int | None, typer.Argument(min=0, help="Only this trial's curves.")] = None,
-    stage: Annotated[str | None, typer.Option(help="The trials of this stage instead of the current one's.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+    job: Job,
+    trial: Annotated[
+        int | None, typer.Argument(min=0, help="Only this trial's curves.", autocompletion=complete_trial)
+    ] = None,
+    stage: Annotated[
+        str | None,
+        typer.Option(help="The trials of this stage instead of the current one's.", autocompletion=complete_stage),
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Look for what goes wrong in the curves of a job's trials, and say what to change."""
     from autotune.cli.connect import connect

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotune.cli.arguments import AsJson, Job
+from autotune.cli.completion import complete_stage, complete_state
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from autotune.client import Client
     from autotune.views import AdviceView, JobView, TrialView
-
-Job = Annotated[str, typer.Argument(help="The job's id, as `autotune jobs` lists it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def jobs(
-    state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only jobs in this state.", autocompletion=complete_state)] = None,
     limit: Annotated[int, typer.Option(min=1, help="Largest number of jobs.")] = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +58,11 @@ def jobs(
 def show(
     job: Job,
     stage: Annotated[
-        str | None, typer.Option(help="The trials of this stage instead of those of the one that the job is at.")
+        str | None,
+        typer.Option(
+            help="The trials of this stage instead of those of the one that the job is at.",
+            autocompletion=complete_stage,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -133,6 +137,7 @@ def _ended(job: JobView) -> int:
 def _print_job(job: JobView, trials: list[TrialView], stage: str) -> None:
     from autotune.cli.output import data, duration, moment, number, table
     from autotune.cli.stages import print_stages
+    from autotune.cli.summary import advised_text
     from autotune.cli.watch import progress_line, short, why_of
 
     facts = [
@@ -143,6 +148,7 @@ def _print_job(job: JobView, trials: list[TrialView], stage: str) -> None:
         ("submitted", moment(job.created_at)),
         ("started", moment(job.started_at)),
         ("ended", moment(job.ended_at)),
+        ("advice", advised_text(job.advised)),
         ("cost", f"{duration(job.cost_s)} of trials, {job.cost_gpu_hours:.2f} GPU-hours"),
         ("directory", job.directory),
         ("MLflow run", job.mlflow_run or ""),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotune.cli.arguments import SPACE
+from autotune.cli.completion import complete_job
 from autotune.errors import UsageError
 from autotune.states import JobState
 
@@ -21,9 +23,15 @@ def register(app: typer.Typer) -> None:
 
 
 def launch(
-    space: Annotated[str | None, typer.Argument(help="A space file, - for stdin, or a shipped space's name.")] = None,
+    space: Annotated[str | None, SPACE] = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="JOB", help="Go on with this job instead of starting one.")
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="JOB",
+            help="Go on with this job instead of starting one.",
+            autocompletion=complete_job,
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the job instead of the file's.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the sampler instead of the file's.")] = None,

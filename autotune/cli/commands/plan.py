@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotune.cli.arguments import SPACE
+
 if TYPE_CHECKING:
     from autotune.views import MemoryView, PlanView
 
@@ -17,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    space: Annotated[str, typer.Argument(help="A space file, - for stdin, or a shipped space's name.")],
+    space: Annotated[str, SPACE],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Check a space file and say what it would do; nothing is stored."""
@@ -74,6 +76,7 @@ def _print_plan(plan: PlanView) -> None:
             data(f"{name + ':' if name else '':13}{fact}")
         return
     clock = f", within {duration(plan.wall_clock_s)}" if plan.wall_clock_s is not None else ""
+    has_advisor = bool(plan.advisor_share)
     facts = [
         ("space", f"{plan.name}: {plan.description}" if plan.description else plan.name),
         ("trainer", f"{plan.backend}, configuration {plan.config}"),
@@ -81,6 +84,7 @@ def _print_plan(plan: PlanView) -> None:
         ("constraints", "; ".join(plan.constraints) or "none"),
         ("sampler", f"{plan.sampler}, seed {plan.seed}"),
         ("pruners", "; ".join(plan.pruners) or "none, every trial runs to its end"),
+        *([("advisor", f"advice on finished trials gets up to {plan.advisor_share:.0%} of the trials")] * has_advisor),
         ("budget", f"{plan.trials} trials of {plan.steps} steps, {plan.parallel} at a time{clock}"),
         ("at most", f"{plan.max_steps} training steps, if no trial were pruned"),
         ("each trial", f"{plan.cpus_per_trial:g} CPUs, {plan.gpus_per_trial:g} GPUs"),

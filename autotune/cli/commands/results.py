@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotune.cli.arguments import AsJson, Job
+from autotune.cli.completion import complete_stage, complete_target, complete_trial
 from autotune.errors import NotAllowedError, UsageError
 
 if TYPE_CHECKING:
@@ -15,9 +17,6 @@ if TYPE_CHECKING:
     from autotune.client import Client
     from autotune.clock import Clock
     from autotune.views import BestView
-
-Job = Annotated[str, typer.Argument(help="The job's id, as `autotune jobs` lists it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 _FOLLOWED = 2000
 
@@ -53,10 +52,20 @@ def best(
 def export(
     job: Job,
     to: Annotated[
-        str, typer.Option("--to", help="native or verl (a launch command), yaml (the whole configuration), or command.")
+        str,
+        typer.Option(
+            "--to",
+            help="native or verl (a launch command), yaml (the whole configuration), or command.",
+            autocompletion=complete_target,
+        ),
     ] = "native",
-    trial: Annotated[int | None, typer.Option(min=0, help="This trial instead of the best one.")] = None,
-    stage: Annotated[str | None, typer.Option(help="Name of the trial's stage; else the one the job is at.")] = None,
+    trial: Annotated[
+        int | None, typer.Option(min=0, help="This trial instead of the best one.", autocompletion=complete_trial)
+    ] = None,
+    stage: Annotated[
+        str | None,
+        typer.Option(help="Name of the trial's stage; else the one the job is at.", autocompletion=complete_stage),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -78,10 +87,14 @@ def export(
 
 def logs(
     job: Job,
-    trial: Annotated[int | None, typer.Option(min=0, help="A trial's log instead of the job's.")] = None,
+    trial: Annotated[
+        int | None, typer.Option(min=0, help="A trial's log instead of the job's.", autocompletion=complete_trial)
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on printing until the job has ended.")] = False,
     tail: Annotated[int, typer.Option(min=1, help="Number of lines from the end.")] = 200,
-    stage: Annotated[str | None, typer.Option(help="With --trial: the trial of this stage.")] = None,
+    stage: Annotated[
+        str | None, typer.Option(help="With --trial: the trial of this stage.", autocompletion=complete_stage)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the end of a job's or a trial's log."""

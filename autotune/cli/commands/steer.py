@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotune.cli.arguments import AsJson, Job
+from autotune.cli.completion import complete_stage
 from autotune.errors import UsageError
 from autotune.states import JobState
 
@@ -16,9 +18,6 @@ if TYPE_CHECKING:
     from autotune.cli.connect import Connection
     from autotune.spec.values import JsonValue
     from autotune.views import JobView
-
-Job = Annotated[str, typer.Argument(help="The job's id, as `autotune jobs` lists it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -58,7 +57,9 @@ def edit(
         Path | None,
         typer.Option(help="A YAML file of parameter: domain (null = no longer); for a job at rest."),
     ] = None,
-    stage: Annotated[str | None, typer.Option(help="The stage whose search is meant.")] = None,
+    stage: Annotated[
+        str | None, typer.Option(help="The stage whose search is meant.", autocompletion=complete_stage)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Change what a job may spend, its place in the queue, or what it searches.
