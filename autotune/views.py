@@ -76,6 +76,23 @@ class StageView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AdvisedView:
+    """What became of the trials that came from one rule's advice.
+
+    Attributes:
+        rule: The rule's name.
+        trials: Their numbers.
+        better: How many did better than the trial that the advice was for.
+        open: How many have not ended.
+    """
+
+    rule: str
+    trials: list[int]
+    better: int
+    open: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobView:
     """One job.
 
@@ -94,6 +111,7 @@ class JobView:
         stages: The stages in order; empty for a job with one search.
         objectives: All objectives where there are several; ``objective`` is the first of them.
         front: Then the trials that nobody beats in everything, so far; the best is their compromise.
+        advised: What became of the trials that came from advice, by rule; empty where the space enqueues none.
     """
 
     id: str
@@ -123,6 +141,7 @@ class JobView:
     stages: list[StageView] = field(default_factory=list)
     objectives: list[ObjectiveView] = field(default_factory=list)
     front: list[int] = field(default_factory=list)
+    advised: list[AdvisedView] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -320,6 +339,7 @@ class PlanView:
         proposals: The first configurations that would be tried, searched parameters only.
         warnings: What is allowed but probably not wanted.
         memory: What the default configuration needs on one device; ``None`` when its model's sizes are unknown.
+        advisor_share: Part of the trials that may come from advice on others; 0 where the space enqueues none.
     """
 
     name: str
@@ -345,6 +365,7 @@ class PlanView:
     stages: list[StagePlanView] = field(default_factory=list)
     memory: MemoryView | None = None
     objectives: list[ObjectiveView] = field(default_factory=list)
+    advisor_share: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

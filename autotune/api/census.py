@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from autotune.api.port import ServicePort
 from autotune.clock import Clock, SystemClock
 from autotune.errors import NotFoundError
+from autotune.search.advice import RULES
 from autotune.search.types import EndKind
 from autotune.spec.pruning import PRUNERS
 from autotune.states import JOB_ENDS, JobState
@@ -36,6 +37,7 @@ class JobCount:
         waiting_since: When it was submitted, if it has not been started yet.
         pruners: Pruner -> number of trials that it stopped.
         errors: Kind of error -> number of trials that ended with it.
+        advised: Rule and outcome (``better``, ``not_better``, ``open``) -> number of trials that came from its advice.
     """
 
     state: str
@@ -43,6 +45,7 @@ class JobCount:
     trials: Counter[str]
     pruners: Counter[str]
     errors: Counter[str]
+    advised: Counter[tuple[str, str]]
     cost_s: float
     gpu_hours: float
 
@@ -55,6 +58,7 @@ class Sums:
     trials: Counter[str] = field(default_factory=Counter)
     pruners: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
+    advised: Counter[tuple[str, str]] = field(default_factory=Counter)
     cost_s: float = 0.0
     gpu_hours: float = 0.0
     queue_age_s: float = 0.0
@@ -142,6 +146,7 @@ class Census:
             trials=Counter(job.trials),
             pruners=pruners,
             errors=errors,
+            advised=_advised(job),
             cost_s=job.cost_s,
             gpu_hours=job.cost_gpu_hours,
         )
@@ -156,6 +161,16 @@ class Census:
                 return
 
 
+def _advised(job: JobView) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for one in job.advised:
+        rule = one.rule if one.rule in RULES else OTHER
+        found[rule, "better"] += one.better
+        found[rule, "open"] += one.open
+        found[rule, "not_better"] += len(one.trials) - one.better - one.open
+    return found
+
+
 def _sum(counts: list[JobCount], now: float) -> Sums:
     sums = Sums()
     for count in counts:
@@ -163,6 +178,7 @@ def _sum(counts: list[JobCount], now: float) -> Sums:
         sums.trials += count.trials
         sums.pruners += count.pruners
         sums.errors += count.errors
+        sums.advised += count.advised
         sums.cost_s += count.cost_s
         sums.gpu_hours += count.gpu_hours
         if count.waiting_since is not None:

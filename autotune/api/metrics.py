@@ -89,10 +89,21 @@ def _counts(sums: Sums) -> Iterable[Metric]:
     kinds = (kind for kind in EndKind if kind not in (EndKind.FINISHED, EndKind.STOPPED))
     errors: dict[str, float] = {kind: sums.errors[kind] for kind in (*kinds, OTHER)}
     yield _gauge("autotune_trials_failed", "Trials that ended with an error, by its kind.", "kind", errors)
+    yield _advised(sums)
     yield _gauge("autotune_trial_seconds", "Seconds of all attempts of all trials.", None, {"": sums.cost_s})
     yield _gauge("autotune_gpu_hours", "GPU-hours charged to all trials.", None, {"": sums.gpu_hours})
     waited = "Seconds that the oldest job has waited for its first start; 0 when none waits."
     yield _gauge("autotune_queue_age_seconds", waited, None, {"": sums.queue_age_s})
+
+
+def _advised(sums: Sums) -> Metric:
+    from prometheus_client.metrics_core import GaugeMetricFamily
+
+    text = "Trials that came from advice, by the rule and by whether they did better than the trial it was for."
+    family = GaugeMetricFamily("autotune_trials_advised", text, labels=["rule", "outcome"])
+    for (rule, outcome), number in sorted(sums.advised.items()):
+        family.add_metric([rule, outcome], number)
+    return family
 
 
 def _gauge(name: str, text: str, label: str | None, values: Mapping[str, float]) -> Metric:

@@ -13,7 +13,7 @@ from autotune.cli.stages import print_stages
 from autotune.cli.watch import why_of
 from autotune.errors import AutotuneError
 from autotune.states import TrialState
-from autotune.views import BestView, JobView, TrialView
+from autotune.views import AdvisedView, BestView, JobView, TrialView
 
 if TYPE_CHECKING:
     from autotune.cli.connect import Connection
@@ -152,6 +152,17 @@ def _print_reasons(trials: Sequence[TrialView]) -> None:
         data(f"  trial {trial.number} {trial.state} at step {trial.last_step}: {why_of(trial)}")
     if len(trials) > _SHOWN:
         data(f"  and {len(trials) - _SHOWN} more")
+
+
+def advised_text(advised: Sequence[AdvisedView]) -> str:
+    """What came of the advice that became trials, in a few words; empty where none did."""
+    if not advised:
+        return ""
+    trials, still = sum(len(one.trials) for one in advised), sum(one.open for one in advised)
+    better = sum(one.better for one in advised)
+    rules = ", ".join(f"{one.rule} {one.better} of {len(one.trials) - one.open}" for one in advised)
+    waits = f", {still} not ended" if still else ""
+    return f"{better} of {trials - still} trials from advice did better than the trial before{waits} ({rules})"
 
 
 def _counts(job: JobView) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotune.views import AdviceView, BestView
+from autotune.views import AdviceView, AdvisedView, BestView
 
 HEADERS = ("rule", "trials", "for example", "try", "from")
+FOLLOWED_HEADERS = ("advice of", "trials from it", "better than before", "not ended")
 
 
 def advice_rows(found: Sequence[AdviceView], best: BestView | None = None) -> list[list[str]]:
@@ -27,6 +28,19 @@ def advice_rows(found: Sequence[AdviceView], best: BestView | None = None) -> li
         )
         rows.append([rule, str(len(cases)), f"trial {example.trial}: {example.finding}", changes, example.source])
     return rows
+
+
+def followed_rows(advised: Sequence[AdvisedView]) -> list[list[str]]:
+    """A row per rule whose advice became trials: which ones, and how many did better than the trial before them."""
+    return [
+        [
+            one.rule,
+            ", ".join(map(str, one.trials)),
+            f"{one.better} of {len(one.trials) - one.open}" if len(one.trials) > one.open else "-",
+            str(one.open) if one.open else "-",
+        ]
+        for one in advised
+    ]
 
 
 def _shown(value: object) -> str:

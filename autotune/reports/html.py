@@ -9,8 +9,8 @@ from html import escape
 
 import yaml
 
+from autotune.reports.advice import FOLLOWED_HEADERS, advice_rows, followed_rows
 from autotune.reports.advice import HEADERS as ADVICE_HEADERS
-from autotune.reports.advice import advice_rows
 from autotune.reports.facts import (
     KL,
     STAGE_HEADERS,
@@ -231,14 +231,20 @@ def _pruning(material: Material) -> str:
 
 def _advice(material: Material) -> str:
     rows = advice_rows(material.advice, material.best)
-    if not rows:
-        return ""
-    head = "".join(f"<th>{name}</th>" for name in ADVICE_HEADERS)
+    found = followed = ""
+    if rows:
+        note = "Rules on each trial's curves. They say what to try next, not what is certain."
+        found = f"<h2>What the curves advise</h2><p class=note>{note}</p>{_table(ADVICE_HEADERS, rows)}"
+    if material.job.advised:
+        table = _table(FOLLOWED_HEADERS, followed_rows(material.job.advised))
+        followed = f"<h2>What came of advice that was followed</h2>{table}"
+    return found + followed
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in headers)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return (
-        "<h2>What the curves advise</h2><p class=note>Rules on each trial's curves. They say what to try next, not "
-        f"what is certain.</p><div class=scroll><table><tr>{head}</tr>{body}</table></div>"
-    )
+    return f"<div class=scroll><table><tr>{head}</tr>{body}</table></div>"
 
 
 def _reproduce(material: Material) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from autotune.reports.advice import FOLLOWED_HEADERS, advice_rows, followed_rows
 from autotune.reports.advice import HEADERS as ADVICE_HEADERS
-from autotune.reports.advice import advice_rows
 from autotune.reports.facts import (
     KL,
     STAGE_HEADERS,
@@ -76,7 +76,10 @@ def render_markdown(material: Material) -> str:
 
 def _advice(material: Material) -> list[str]:
     rows = advice_rows(material.advice, material.best)
-    return ["## What the curves advise", "", *_table(ADVICE_HEADERS, rows), ""] if rows else []
+    found = ["## What the curves advise", "", *_table(ADVICE_HEADERS, rows), ""] if rows else []
+    followed = followed_rows(material.job.advised)
+    table = _table(FOLLOWED_HEADERS, followed)
+    return [*found, "## What came of advice that was followed", "", *table, ""] if followed else found
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

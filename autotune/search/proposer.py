@@ -15,6 +15,7 @@ import optuna
 
 from autotune.errors import InvalidSpaceError
 from autotune.search import prior
+from autotune.search.advisor import Advisor
 from autotune.search.distributions import suggest
 from autotune.search.samplers import Asked, Request, build_sampler
 from autotune.search.samplers.feasibility import LEARNERS, Feasibility
@@ -42,13 +43,27 @@ class Proposer:
     Args:
         space: The space; its sampler's name and seed are used.
         base: The complete configuration without the searched parameters' values, flat.
+        total_steps: Training steps of a full trial, for the advice on its curves.
     """
 
-    def __init__(self, space: Space, base: FlatConfig) -> None:
+    def __init__(self, space: Space, base: FlatConfig, total_steps: int = 0) -> None:
         self._space = space
         self._base = base
         self._order = ordered(space.search)
         self._past = Past(space)
+        self._advisor = Advisor(space, base, total_steps, self.allowed)
+
+    def next(
+        self, number: int, trials: Iterable[Trial], curves: Mapping[int, Sequence[Point]]
+    ) -> tuple[str, FlatConfig]:
+        """Who proposes trial ``number``, and its searched parameters: advice on what has ended, or the sampler.
+
+        Raises:
+            InvalidSpaceError: If no configuration that meets ``require`` is found.
+        """
+        known = list(trials)
+        advised = self._advisor.next(known, curves)
+        return (advised.label, advised.values) if advised else ("sampler", self.propose(number, known, curves))
 
     def propose(self, number: int, trials: Iterable[Trial], curves: Mapping[int, Sequence[Point]]) -> FlatConfig:
         """The searched parameters of trial ``number``: inside the space, meeting ``require`` and ``when``.

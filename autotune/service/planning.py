@@ -95,6 +95,7 @@ def _plan(resolved: ResolvedSpace, settings: Settings) -> PlanView:
         proposals=proposals,
         warnings=[*_warnings(resolved), *_refusals(resolved, check, proposals)],
         memory=check.memory(resolved.base),
+        advisor_share=space.advisor.share if space.advisor else 0.0,
     )
 
 

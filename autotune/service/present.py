@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune.backends.exporting import launch_line
+from autotune.search.advisor import Advised, advised_trials
 from autotune.search.finalists import Finalist, finalists_of, finding, finding_of_front
 from autotune.search.ranking import best_of, front
 from autotune.search.types import Trial
@@ -20,6 +21,7 @@ from autotune.spec.values import JsonValue
 from autotune.states import TrialState
 from autotune.store.values import EventRecord, Job, Study, Totals, TrialRecord
 from autotune.views import (
+    AdvisedView,
     BestView,
     CheckView,
     ErrorView,
@@ -107,7 +109,24 @@ def job_view(
         ],
         objectives=objective_views(objective),
         front=[one.number for one in front(trials.get(present.stage, ()), objective)] if objective.also else [],
+        advised=advised_views(trials.get(present.stage, ()), objective),
     )
+
+
+def advised_views(trials: Sequence[Trial], objective: Objective) -> list[AdvisedView]:
+    """What became of the trials that came from advice, by rule in the order of their first trials."""
+    by_rule: dict[str, list[Advised]] = {}
+    for one in advised_trials(trials, objective):
+        by_rule.setdefault(one.rule, []).append(one)
+    return [
+        AdvisedView(
+            rule=rule,
+            trials=[one.trial for one in found],
+            better=sum(one.better is True for one in found),
+            open=sum(one.better is None for one in found),
+        )
+        for rule, found in by_rule.items()
+    ]
 
 
 def _stage_view(

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import cast
 
 from autotune.spec import known
+from autotune.spec.advisor import read_advisor
 from autotune.spec.expressions import Expression
 from autotune.spec.nodes import Place, Scalar, Table, join, places, plain
 from autotune.spec.objectives import read_objective
@@ -86,6 +87,7 @@ def _plain(
     trainer = dataclasses.replace(shared.trainer, searched=tuple(search))
     _refuse_fixed(section, search)
     prune, finalists = read_prune(section, objective.metric), read_finalists(section)
+    population = None if section.path else read_strategy(section, budget, objective, prune, finalists)
     return Space(
         name=shared.name,
         description=shared.description,
@@ -102,7 +104,8 @@ def _plain(
         start_from=starts,
         warm_starts=read_warm_starts(section, search),
         finalists=finalists,
-        population=None if section.path else read_strategy(section, budget, objective, prune, finalists),
+        population=population,
+        advisor=read_advisor(section, population),
         marks=marks,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from autotune.spec import known, plugins
+from autotune.spec.advisor import SHARE
 from autotune.spec.aliases import ALIASES
 from autotune.spec.bounds import COUNT, NOT_NEGATIVE, POSITIVE, Bounds
 from autotune.spec.metrics import READERS
@@ -78,6 +79,7 @@ def _section(key: str) -> Schema:
             }
         ),
         "finalists": _mapping({"top": _whole(FINALISTS_TOP), "seeds": _whole(FINALISTS_SEEDS)}),
+        "advisor": {"anyOf": [_words(known.ADVISORS), _mapping({"enqueue": _mapping({"share": _number(SHARE)})})]},
         "strategy": {**_mapping({"pbt": _pbt()}), "required": ["pbt"]},
         "start_from": {"type": "array", "items": {"anyOf": [{"const": "default"}, {"type": "object"}]}},
     }

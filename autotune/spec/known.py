@@ -48,6 +48,7 @@ TOP: Mapping[str, str] = {
     "retry": "When an attempt is repeated that the infrastructure broke.",
     "start_from": "Configurations that are tried first.",
     "finalists": "The best configurations run again with fresh seeds before a winner is named.",
+    "advisor": "enqueue: advice on finished trials becomes the next trials, within a share of the budget.",
     "strategy": "pbt: the trials are a population, and at each interval the worst go on from the best.",
     "stages": "Searches one after the other, each with its own study; the last one gives the job's answer.",
 }
@@ -65,6 +66,7 @@ STAGES: Mapping[str, str] = {
     "prune": TOP["prune"],
     "budget": TOP["budget"],
     "finalists": TOP["finalists"],
+    "advisor": TOP["advisor"],
     "start_from": TOP["start_from"],
     "pass": "What the winner must reach, relative to the default configuration or to the stage before if need be.",
     "carry": "What the next stage gets: the winner's values (fix), or the best configurations as its starts (start).",
@@ -72,7 +74,10 @@ STAGES: Mapping[str, str] = {
 }
 WARM_STARTS: Mapping[str, tuple[str, ...]] = {"job": ("job", "top"), "optuna": ("optuna", "study", "top")}
 """First key of an item of ``start_from`` that names an earlier search -> the keys that go with it."""
-STAGED = ("search", "require", "objective", "objectives", "constraints", "prune", "budget", "finalists", "start_from")
+STAGED = (
+    *("search", "require", "objective", "objectives", "constraints", "prune", "budget", "finalists", "advisor"),
+    "start_from",
+)
 """The keys of a space file that belong into the stages where there are any."""
 STAGE_TRAINER = ("config", "overrides")
 CARRY = ("as", "top", "scale", "drop")
@@ -83,6 +88,8 @@ OBJECTIVE = ("metric", "direction", "reduce", "smooth")
 SAMPLER = ("name", "seed")
 BUDGET = ("trials", "parallel", "steps", "wall_clock", "gpu_hours")
 FINALISTS = ("top", "seeds")
+ADVISORS: Mapping[str, str] = {"enqueue": "Advice on finished trials becomes the next trials."}
+ADVISOR = ("share",)
 STRATEGIES: Mapping[str, str] = {
     "pbt": "Population based training: the worst take over the best's checkpoint, with perturbed values.",
 }

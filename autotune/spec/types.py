@@ -174,6 +174,17 @@ class Finalists:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AdvisorSpec:
+    """Advice on finished trials becomes the next trials.
+
+    Attributes:
+        share: Part of a study's trials that may come from advice.
+    """
+
+    share: float = 0.25
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Population:
     """Population based training: all trials of the budget are one population.
 
@@ -351,6 +362,7 @@ class Space:
         search: The searched parameters, in the order of the file, by full path.
         require: Conditions over the whole configuration that every proposal meets.
         population: How the trials learn from each other while they run; ``None`` = each runs with its own values.
+        advisor: How advice on finished trials is followed; ``None`` = it is only shown.
         warm_starts: What of ``start_from`` is still to be looked up; nothing is, once a job was submitted.
         document: The file as plain JSON after ``extends``: what was submitted, kept for the record.
         marks: Dotted path inside the document -> (file, line, column), for messages about it. A path is where the key
@@ -373,6 +385,7 @@ class Space:
     warm_starts: tuple[WarmStart, ...] = ()
     finalists: Finalists | None = None
     population: Population | None = None
+    advisor: AdvisorSpec | None = None
     stages: tuple[Stage, ...] = ()
     document: Mapping[str, JsonValue] = field(default_factory=dict)
     marks: Mapping[str, tuple[str, int, int]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from autotune.api.census import KEEP_S, Census
 from autotune.clock import ManualClock
 from autotune.errors import UnreachableError
-from autotune.views import ErrorView, ReasonView
+from autotune.views import AdvisedView, ErrorView, ReasonView
 from tests.fakes import FakeService, finished_job, finished_trials, make_job, make_pruned, make_trial
 
 ROOT = Path(__file__).resolve().parents[2] / "dashboards"
@@ -64,6 +64,19 @@ def test_jobs_trials_and_reasons_are_counted(http, service):
     assert found[("autotune_trial_seconds",)] == 100.0
     assert found["autotune_ready", ("component", "database")] == 1
     assert found["autotune_build_info", ("version", http.get("/livez").json()["version"])] == 1
+
+
+def test_trials_from_advice_are_counted_by_what_came_of_them(http, service):
+    one = AdvisedView(rule="kl_too_high", trials=[3, 5, 8, 9], better=2, open=1)
+    odd = AdvisedView(rule="somebody's own", trials=[4], better=0, open=0)
+    service.add(finished_job(advised=[one, odd]), finished_trials())
+    found = scrape(http)
+    counts = {
+        outcome: found["autotune_trials_advised", ("outcome", outcome), ("rule", "kl_too_high")]
+        for outcome in ("better", "not_better", "open")
+    }
+    assert counts == {"better": 2, "not_better": 1, "open": 1}
+    assert found["autotune_trials_advised", ("outcome", "not_better"), ("rule", "other")] == 1
 
 
 def test_labels_stay_few_whatever_names_come(http, service):

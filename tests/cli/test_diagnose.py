@@ -1,3 +1,4 @@
+from autotune.views import AdvisedView
 from tests.fakes import finished_job, finished_trials
 
 
@@ -37,3 +38,16 @@ def test_show_says_in_one_line_what_the_curves_advise(cli):
     count = len(finished_trials())
     done = cli("show", "demo-1")
     assert f"the curves show: kl_too_high in {count} trials; what to change: autotune diagnose demo-1" in done.stderr
+
+
+def test_show_says_how_often_advice_that_was_followed_helped(cli):
+    advised = [
+        AdvisedView(rule="kl_too_high", trials=[3, 5, 8], better=1, open=1),
+        AdvisedView(rule="clip_idle", trials=[6], better=0, open=0),
+    ]
+    cli.service.add(finished_job(advised=advised), finished_trials())
+    shown = cli("show", "demo-1").stdout
+    assert (
+        "advice:      1 of 3 trials from advice did better than the trial before, 1 not ended "
+        "(kl_too_high 1 of 2, clip_idle 0 of 1)"
+    ) in shown

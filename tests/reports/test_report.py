@@ -9,7 +9,16 @@ import pytest
 from autotune.errors import NotAllowedError
 from autotune.reports import write_report
 from autotune.reports.html import _embedded
-from autotune.views import AdviceView, ChangeView, CurveView, ErrorView, EventView, FinalistView, ObjectiveView
+from autotune.views import (
+    AdviceView,
+    AdvisedView,
+    ChangeView,
+    CurveView,
+    ErrorView,
+    EventView,
+    FinalistView,
+    ObjectiveView,
+)
 from tests.fakes import (
     finished_job,
     finished_trials,
@@ -302,3 +311,11 @@ def test_without_findings_the_report_says_nothing_of_advice(tmp_path):
         job=finished_job(), trials=[], curves=[], best=None, events=[], document=DOCUMENT, directory=tmp_path
     )
     assert "What the curves advise" not in path.read_text() + (tmp_path / "report.md").read_text()
+
+
+def test_what_came_of_advice_that_was_followed_is_counted_by_rule(tmp_path):
+    job = finished_job(advised=[AdvisedView(rule="kl_too_high", trials=[3, 5, 8], better=1, open=1)])
+    path = write_report(job=job, trials=[], curves=[], best=None, events=[], document=DOCUMENT, directory=tmp_path)
+    assert "What came of advice that was followed" in Page(path.read_text()).text
+    assert "<td>kl_too_high</td><td>3, 5, 8</td><td>1 of 2</td><td>1</td>" in path.read_text()
+    assert "| 3, 5, 8 | 1 of 2 | 1 |" in (tmp_path / "report.md").read_text()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autotune.search.advice import arithmetic, critic, kl, policy, reward, throughput
+from autotune.search.advice.applying import changed
 from autotune.search.advice.base import Advice, AdviceRule, Case, Change
 
-__all__ = ["RULES", "Advice", "AdviceRule", "Case", "Change", "advise"]
+__all__ = ["RULES", "Advice", "AdviceRule", "Case", "Change", "advise", "changed"]
 
 RULES: Mapping[str, AdviceRule] = {
     "peak_then_fall": reward.peak_then_fall,
