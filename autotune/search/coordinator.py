@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from autotune.errors import InvalidSpaceError, Problem
+from autotune.search.advisor import outcome_event
 from autotune.search.book import Book
 from autotune.search.closing import Closing, closing_reason
 from autotune.search.curves import Curve
@@ -99,7 +100,7 @@ class Coordinator:
                 hint="Remove `finalists` from the space file.",
             )
         self._seed_path = seed_path or ""
-        self._proposer = Proposer(space, base)
+        self._proposer = Proposer(space, base, total_steps)
         self._ledger = Ledger(book)
         self._trials = self._ledger.trials
         self._generations: Generations | None = None
@@ -304,7 +305,8 @@ class Coordinator:
             verdict, text = self._verdict(trial, outcome, now)
             check_trial_transition(str(trial.number), trial.state, verdict.state)
             state = event(verdict, now, "trial.state", text, state=verdict.state.value)
-            self._ledger.save(verdict, [ended, state])
+            advice = outcome_event(verdict, self._trials, self._space.objective, now)
+            self._ledger.save(verdict, [ended, state, *advice])
         else:
             self._ledger.save(trial, [ended])
         self._ledger.end(attempt)
@@ -378,7 +380,7 @@ class Coordinator:
             start = self._wanted.popleft()
             source, params = start.label, self._proposer.start(start)
         else:
-            source, params = "sampler", self._proposer.propose(number, self._trials.values(), self._ledger.curves)
+            source, params = self._proposer.next(number, self._trials.values(), self._ledger.curves)
         text = f"trial {number} was proposed by {'the sampler' if source == 'sampler' else source}"
         return self._ledger.enter(source, params, {**self._base, **params}, now, text)
 
