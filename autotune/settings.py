@@ -40,6 +40,18 @@ class Settings(BaseSettings):
     mlflow_uri: str | None = Field(default=None, description="MLflow tracking URI.")
     ray_address: str | None = Field(default=None, description="A running Ray cluster; without it a local Ray starts.")
     grace_s: float = Field(default=20.0, gt=0, description="Seconds between SIGTERM and SIGKILL for a trial.")
+    drain_s: float = Field(
+        default=0.0,
+        ge=0,
+        description="Seconds that running trials may go on for when the service is told to go (SIGTERM); what is left "
+        "then writes a checkpoint and goes on under the next service. 0 = all write one at once.",
+    )
+    warm_s: float = Field(
+        default=3600.0,
+        ge=0,
+        description="Seconds that a machine keeps the trainer imported (0.3 GiB) after its last trial, so that the "
+        "next one starts in a second; 0 = every trial starts a fresh interpreter.",
+    )
     jobs: int = Field(default=1, ge=1, description="Jobs that the service runs at a time on this machine.")
     gpu_memory_gib: float | None = Field(
         default=None, gt=0, description="Memory of one GPU where trials run (GiB); without it this machine's is asked."

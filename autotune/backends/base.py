@@ -35,10 +35,18 @@ class Description:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """A process to start in the trial directory."""
+    """A process to start in the trial directory.
+
+    Attributes:
+        argv: The program and its arguments.
+        env: What is added to the environment.
+        preload: A module whose import does most of the start and nothing else: no thread, no CUDA. With it ``argv`` is
+            ``(sys.executable, "-m", …)``, and the process may be forked from one that has imported the module.
+    """
 
     argv: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)
+    preload: str = ""
 
 
 class Backend(Protocol):
@@ -99,6 +107,15 @@ class Changeable(Protocol):
 
     def until(self, config: FlatConfig, step: int) -> FlatConfig:
         """The configuration of the same run that ends after a step, with a checkpoint."""
+        ...
+
+
+@runtime_checkable
+class Preloading(Protocol):
+    """A backend whose processes may be forked from one that has imported what they import."""
+
+    def command(self, config: FlatConfig) -> Command:
+        """What ``prepare`` answers, without writing anything."""
         ...
 
 

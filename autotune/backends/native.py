@@ -16,9 +16,10 @@ from autotune.spec.placeholders import written
 from autotune.spec.types import TrainerSpec
 from autotune.spec.values import FlatConfig, JsonValue
 from trainer.config import ConfigError, ConfigProblem, build, compose, flatten, metrics_of, unread_keys
+from trainer.config.rules import TINY
 
 STEPS_PATH = "trainer.total_steps"
-_HOUSEKEEPING = ("trainer.save_freq", "trainer.max_checkpoints")
+_HOUSEKEEPING = ("trainer.save_freq", "trainer.max_checkpoints", "trainer.eval_samples")
 """What changes nothing that is learnt or measured."""
 SEED_PATH = "trainer.seed"
 _UNTIL_PATH = "trainer.until_step"
@@ -106,10 +107,22 @@ class NativeBackend:
             OSError: If the directory cannot be written.
         """
         write_config(config, directory)
-        return Command(argv=(sys.executable, "-m", "trainer", "--trial"), env=self._environment())
+        return self.command(config)
+
+    def command(self, config: FlatConfig) -> Command:
+        """How the trainer is started in a directory that holds this configuration."""
+        tiny = config.get("model.path") == TINY
+        return Command(
+            argv=(sys.executable, "-m", "trainer", "--trial"),
+            env=self._environment(),
+            preload="trainer.preload.builtin" if tiny else "trainer.preload.pretrained",
+        )
 
     def on_ranks(self, command: Command, ranks: int) -> Command:
-        """The trainer under torch's launcher, which finds a free port of its own for the ranks to meet at."""
+        """The trainer under torch's launcher, which finds a free port of its own for the ranks to meet at.
+
+        The launcher starts its ranks itself, each in a fresh interpreter.
+        """
         python, *rest = command.argv
         launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
         return Command(argv=(python, *launcher, *rest), env=command.env)

@@ -9,7 +9,8 @@ exits as the command did (same exit code, same signal), but not before every pro
   orphans become its children. Elsewhere than on Linux only the group is ended.
 - ``--hold FD`` names an inherited descriptor that stays open for as long as anything below the guard lives.
 
-Standard library only and nothing of this package: it must start in a few hundredths of a second.
+Standard library only and nothing of this package: it must start in a few hundredths of a second. A fork server
+(``fork_server.py``) runs the same guard in a process that it has forked.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ import signal
 import stat
 import sys
 import time
+
+TYPE_CHECKING = False  # importing typing would double the start-up time
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -35,10 +40,14 @@ class Guard:
 
     Args:
         grace_s: Seconds between SIGTERM and SIGKILL.
+        by_pipe: Only the pipe at stdin says whether the worker lives; who the parent is means nothing.
     """
 
-    def __init__(self, grace_s: float) -> None:
+    def __init__(self, grace_s: float, *, by_pipe: bool = False) -> None:
         self._grace_s = grace_s
+        self._by_pipe = by_pipe
+        self._gone = False
+        self._pid = os.getpid()
         self._parent = os.getppid()
         self._child = 0
         self._status: int | None = None
@@ -47,8 +56,17 @@ class Guard:
         self._stdin_open = _is_pipe(0)
         self._wake, self._wake_write = os.pipe()
 
-    def run(self, argv: list[str]) -> int:
-        """Runs the command to its end.
+    def leave(self) -> None:
+        """In a forked child: lets go of what belongs to the guard alone."""
+        become_child(self._pid)
+        os.close(self._wake)
+        os.close(self._wake_write)
+
+    def run(self, spawn: Callable[[], int]) -> int:
+        """Runs a command to its end.
+
+        Args:
+            spawn: Starts it as a child and returns its process id.
 
         Returns:
             The command's wait status, as ``os.waitpid`` gives it.
@@ -56,7 +74,7 @@ class Guard:
         if os.getpgid(0) != os.getpid():
             os.setsid()
         self._listen()
-        self._child = _spawn(argv)
+        self._child = spawn()
         while not self._reap():
             self._wait()
             if self._status is not None or self._terms or self._orphaned():
@@ -89,10 +107,10 @@ class Guard:
             os.read(self._wake, 4096)
         if 0 in ready and not os.read(0, 4096):
             self._stdin_open = False
-            self._parent = -1
+            self._gone = True
 
     def _orphaned(self) -> bool:
-        return os.getppid() != self._parent
+        return self._gone or (not self._by_pipe and os.getppid() != self._parent)
 
     def _reap(self) -> bool:
         """Collects ended children; True once there are none left."""
@@ -128,20 +146,26 @@ def _spawn(argv: list[str]) -> int:
     if pid:
         return pid
     try:
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1):
-            signal.signal(number, signal.SIG_DFL)
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != guard:
-            os._exit(1)
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
+        become_child(guard)
         os.execvp(argv[0], argv)
     except OSError as error:
         sys.stderr.write(f"cannot start {argv[0]!r}: {error.strerror}\n")
         sys.stderr.flush()
     finally:
         os._exit(127)
+
+
+def become_child(guard: int) -> None:
+    """What a process does that a guard has forked: signals as usual, no input, and death together with the guard."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_DFL)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != guard:
+        os._exit(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
 
 
 def _term_group() -> None:
@@ -196,7 +220,7 @@ def _is_pipe(fd: int) -> bool:
         return False
 
 
-def _pass_on(status: int) -> int:
+def pass_on(status: int) -> int:
     """Ends this process as the command ended: by the same signal, or with the exit code that is returned."""
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
@@ -232,7 +256,8 @@ def main(arguments: list[str]) -> int:
     except (ValueError, OSError) as error:
         sys.stderr.write(f"{_USAGE}\n{error}\n")
         return 2
-    return _pass_on(Guard(grace_s).run(arguments[1:]))
+    command = arguments[1:]
+    return pass_on(Guard(grace_s).run(lambda: _spawn(command)))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ import math
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,10 +32,11 @@ from ray.tune.search import Searcher
 
 from autotune.clock import Clock
 from autotune.errors import UnreachableError, UsageError
-from autotune.execution import ray_reaper
 from autotune.execution.backend_path import load_backend
 from autotune.execution.dispatch import Dispatcher, Order
+from autotune.execution.fork_servers import WarmPlace, warm_place
 from autotune.execution.ports import Coordinator
+from autotune.execution.ray_home import ray_home
 from autotune.execution.trial_lock import is_locked
 from autotune.execution.worker import Job, Report, Worker
 from autotune.search.types import EndKind, Launch, Wait
@@ -65,9 +64,6 @@ _QUIET = {
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "600",
 }
 _OBJECT_STORE = 80 << 20
-_SOCKET_ROOM = 40
-"""Longest temporary directory: a Unix socket's path has 107 bytes, and Ray adds up to 66 of its own."""
-_PREFIX = "autotune-"
 
 
 def run_on_ray(  # noqa: PLR0913 - each is one independent fact of the run
@@ -82,6 +78,8 @@ def run_on_ray(  # noqa: PLR0913 - each is one independent fact of the run
     address: str | None,
     clock: Clock,
     on_idle: Callable[[], None],
+    home: Path | None = None,
+    warm_s: float = 0.0,
 ) -> None:
     """Runs a coordinator's trials as processes until it is done and every process has ended.
 
@@ -99,6 +97,8 @@ def run_on_ray(  # noqa: PLR0913 - each is one independent fact of the run
         address: A running Ray cluster.
         clock: The time that the coordinator sees.
         on_idle: Called about every second from this thread; an exception in it ends the run.
+        home: A directory for a Ray of its own (see ``ray_home``); without it one is made.
+        warm_s: Seconds that a machine's fork server outlives its last trial; 0 = each starts in a fresh interpreter.
 
     Raises:
         UsageError: If this machine can never give one trial its resources.
@@ -107,12 +107,12 @@ def run_on_ray(  # noqa: PLR0913 - each is one independent fact of the run
     """
     job_dir = job_dir.absolute()
     ranks = max(1, int(resources.gpus))
-    job = Job(backend=backend, trials_dir=job_dir / "trials", steps=steps, grace_s=grace_s, ranks=ranks)
+    job = Job(backend=backend, trials_dir=job_dir / "trials", steps=steps, grace_s=grace_s, ranks=ranks, warm_s=warm_s)
     job.trials_dir.mkdir(parents=True, exist_ok=True)
     dispatcher = Dispatcher(coordinator, clock, on_idle)
     dispatcher.idle()  # starting Ray takes seconds, in which nobody calls it
     try:
-        with _environment(_QUIET), _connection(address, resources, parallel) as slots:
+        with _environment(_QUIET), _connection(address, resources, parallel, home) as slots:
             _tune(dispatcher, job, job_dir / "ray", resources, min(parallel, slots))
     except Exception as error:
         if dispatcher.error is None:
@@ -125,19 +125,20 @@ def run_on_ray(  # noqa: PLR0913 - each is one independent fact of the run
 
 
 @contextlib.contextmanager
-def ray_kept(address: str | None, places: Sequence[tuple[Resources, int]]) -> Iterator[None]:
+def ray_kept(address: str | None, places: Sequence[tuple[Resources, int]], home: Path | None = None) -> Iterator[None]:
     """Keeps one Ray for several runs one after the other, since starting it takes seconds.
 
     Args:
         address: A running Ray cluster; without one a Ray of its own is started on this machine.
         places: What a trial of each run occupies, and how many run at a time.
+        home: A directory for a Ray of its own (see ``ray_home``); without it one is made.
 
     Raises:
         UsageError: If this machine can never give a trial of one of the runs its resources.
         UnreachableError: If Ray does not start or answer.
     """
     cpus = max(resources.cpus * parallel for resources, parallel in places)
-    with _environment(_QUIET), _connection(address, Resources(cpus=cpus), 1):
+    with _environment(_QUIET), _connection(address, Resources(cpus=cpus), 1, home):
         for resources, parallel in () if address else places:
             _slots(resources, parallel)
         yield
@@ -185,7 +186,7 @@ class _Slot(tune.Trainable):  # type: ignore[misc]
         assert isinstance(job, Job)
         assert isinstance(launch, Launch)
         if self._worker is None:
-            self._worker = Worker(job, load_backend)
+            self._worker = Worker(job, load_backend, _warm_place(job.warm_s))
         self._worker.begin(launch)
         return True
 
@@ -200,6 +201,14 @@ class _Slot(tune.Trainable):  # type: ignore[misc]
     def cleanup(self) -> None:
         if self._worker is not None:
             self._worker.close()
+
+
+def _warm_place(warm_s: float) -> WarmPlace | None:
+    """Where the fork servers of the machine are that this actor runs on; they end with its raylet."""
+    node, raylet = ray._private.worker._global_node, os.environ.get("RAY_RAYLET_PID", "")
+    if not warm_s or node is None or not raylet.isdigit():
+        return None
+    return warm_place(Path(node.get_temp_dir_path()), watched=int(raylet), idle_s=warm_s)
 
 
 class _Proposals(Searcher):  # type: ignore[misc]
@@ -302,13 +311,13 @@ def _why_lost(trial: RayTrial) -> tuple[EndKind, str, str]:
 
 
 @contextlib.contextmanager
-def _connection(address: str | None, resources: Resources, parallel: int) -> Iterator[int]:
+def _connection(address: str | None, resources: Resources, parallel: int, home: Path | None = None) -> Iterator[int]:
     """A connection to Ray; yields how many trials can run at a time."""
     if ray.is_initialized():
         yield parallel
         return
     with contextlib.ExitStack() as stack:
-        temporary = None if address else stack.enter_context(_temporary_dir())
+        temporary = home if address or home else stack.enter_context(ray_home())
         stack.callback(ray.shutdown)
         handler = signal.getsignal(signal.SIGTERM)
         try:
@@ -364,29 +373,6 @@ def _slots(resources: Resources, parallel: int) -> int:
                 hint="Lower `resources` in the space file, or attach to a larger cluster with AUTOTUNE_RAY_ADDRESS.",
             )
     return min([parallel, *(int(have[name] / need + 1e-9) for name, need in needs.items() if need > 0)])
-
-
-@contextlib.contextmanager
-def _temporary_dir() -> Iterator[Path]:
-    """A short private directory for Ray's sockets and logs, which goes when this process ends, in whatever way."""
-    root = Path(tempfile.gettempdir())
-    if len(str(root)) + len(_PREFIX) + 10 > _SOCKET_ROOM:
-        root = Path("/tmp")
-    directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
-    reaper = subprocess.Popen(
-        [sys.executable, "-I", "-S", ray_reaper.__file__, str(directory)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        cwd="/",
-    )
-    try:
-        yield directory
-    finally:
-        if reaper.stdin is not None:
-            reaper.stdin.close()
-        reaper.wait()
 
 
 @contextlib.contextmanager

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from autotune.backends.base import Command
 from autotune.execution import guard
+from autotune.execution.forked_guard import ForkedGuard, NotWarmError, ReadyServer
 from autotune.execution.metrics_tail import Line, MetricsTail
 from autotune.execution.outcome import RESULT_NAME, classify, read_result
+from autotune.execution.strays import MARK, kill_marked, mark_of
 from autotune.search.types import Outcome
+
+logger = logging.getLogger(__name__)
 
 _LOG_TAIL = 64 << 10
 _FORCE_AGAIN_S = 1.0
@@ -30,31 +37,35 @@ class TrialProcess:
         attempt: The attempt's number; its output goes to ``attempt_N.log``.
         grace_s: Seconds between SIGTERM and SIGKILL if this process dies.
         lock: The trial directory's lock (see ``trial_lock``); it is handed on to the processes and closed here.
+        server: Forks the process, if it can; else it starts in a fresh interpreter, and the log says why.
     """
 
-    def __init__(self, command: Command, directory: Path, *, attempt: int, grace_s: float, lock: int) -> None:
+    def __init__(
+        self,
+        command: Command,
+        directory: Path,
+        *,
+        attempt: int,
+        grace_s: float,
+        lock: int,
+        server: ReadyServer | NotWarmError | None = None,
+    ) -> None:
         self._directory = directory
         self._log = directory / f"attempt_{attempt}.log"
+        self._mark = mark_of(directory, attempt)
         self._kill_at: float | None = None
+        self._swept = False
         self._lines: list[Line] = []
         try:
             (directory / RESULT_NAME).unlink(missing_ok=True)
             self._tail = MetricsTail(directory)
             with self._log.open("ab") as log:
                 self._log_start = log.tell()
-                self._process = subprocess.Popen(
-                    _guarded(command, grace_s, lock),
-                    cwd=directory,
-                    env={**os.environ, **command.env},
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    pass_fds=(lock,),
-                )
+                env = {**os.environ, **command.env, MARK: self._mark}
+                self._process = _started(command, directory, env, grace_s, lock, log, server)
         finally:
             os.close(lock)
-        self._pidfd = _pidfd(self._process.pid)
+        self._pidfd = None if isinstance(self._process, ForkedGuard) else _pidfd(self._process.pid)
 
     @property
     def pgid(self) -> int:
@@ -68,6 +79,8 @@ class TrialProcess:
 
     def poll(self) -> int | None:
         """The exit code (minus the signal's number), or ``None`` while any process of the attempt lives."""
+        if self._swept:
+            return self._process.returncode
         if self._process.poll() is None:
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 self._kill_at = time.monotonic() + _FORCE_AGAIN_S
@@ -84,10 +97,11 @@ class TrialProcess:
         """Waits until the attempt has ended, at most so long; answers like ``poll``."""
         end = time.monotonic() + seconds
         while (code := self.poll()) is None and (left := end - time.monotonic()) > 0:
-            if self._pidfd is None:
+            watched = self._process if isinstance(self._process, ForkedGuard) else self._pidfd
+            if watched is None:
                 time.sleep(min(left, 0.02))
             else:
-                select.select([self._pidfd], [], [], min(left, _FORCE_AGAIN_S))
+                select.select([watched], [], [], min(left, _FORCE_AGAIN_S))
         return code
 
     def request_stop(self, grace_s: float) -> None:
@@ -143,11 +157,46 @@ class TrialProcess:
         """Ends what a guard that was itself killed could not end, and frees the handles."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        if self._process.stdin is not None:
+        if self._process.returncode == -signal.SIGKILL:  # perhaps the guard's own end, not the trial's
+            kill_marked(self._mark)
+        self._swept = True
+        if isinstance(self._process, ForkedGuard):
+            self._process.close()
+        elif self._process.stdin is not None:
             self._process.stdin.close()
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
+
+
+def _started(
+    command: Command,
+    directory: Path,
+    env: Mapping[str, str],
+    grace_s: float,
+    lock: int,
+    log: BinaryIO,
+    server: ReadyServer | NotWarmError | None,
+) -> subprocess.Popen[bytes] | ForkedGuard:
+    if isinstance(server, ReadyServer):
+        try:
+            return server.fork(command, cwd=directory, env=env, grace_s=grace_s, log=log.fileno(), lock=lock)
+        except NotWarmError as error:
+            server = error
+    if server is not None:
+        logger.warning("%s: a fresh interpreter starts the trial: %s", directory, server)
+        log.write(f"note: this attempt starts in a fresh interpreter, which takes some seconds: {server}\n".encode())
+        log.flush()
+    return subprocess.Popen(
+        _guarded(command, grace_s, lock),
+        cwd=directory,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        pass_fds=(lock,),
+    )
 
 
 def _guarded(command: Command, grace_s: float, lock: int) -> list[str]:

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.backends.base import Backend, Changeable, Distributed
+from autotune.backends.base import Backend, Changeable, Command, Distributed
 from autotune.errors import AutotuneError, InvalidConfigError
 from autotune.execution.checkpoints import adopt, take_over
+from autotune.execution.fork_servers import ForkServers, WarmPlace, can_fork
+from autotune.execution.forked_guard import NotWarmError, ReadyServer
 from autotune.execution.metrics_tail import Line, StepLine
 from autotune.execution.trial_lock import try_lock
 from autotune.execution.trial_process import TrialProcess
@@ -44,6 +46,7 @@ class Job:
         steps: Training steps of a full trial.
         grace_s: Seconds between SIGTERM and SIGKILL.
         ranks: Processes of a trial whose backend runs one for each GPU.
+        warm_s: Seconds that a fork server outlives its last trial; 0 = every trial starts in a fresh interpreter.
     """
 
     backend: str
@@ -51,6 +54,15 @@ class Job:
     steps: int
     grace_s: float
     ranks: int = 1
+    warm_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Prepared:
+    """An attempt that can be started: its command, and the lock of its directory."""
+
+    command: Command
+    lock: int
 
 
 class Worker:
@@ -59,12 +71,15 @@ class Worker:
     Args:
         job: What all attempts share.
         load_backend: Finds the backend by its name.
+        place: Where the fork servers of this machine are; without it every trial starts in a fresh interpreter.
     """
 
-    def __init__(self, job: Job, load_backend: Callable[[str], Backend]) -> None:
+    def __init__(self, job: Job, load_backend: Callable[[str], Backend], place: WarmPlace | None = None) -> None:
         self._job = job
         self._load_backend = load_backend
+        self._servers = ForkServers(place) if place is not None else None
         self._launch: Launch | None = None
+        self._prepared: _Prepared | None = None
         self._process: TrialProcess | None = None
         self._lock_until = 0.0
         self._last_step = 0
@@ -99,8 +114,14 @@ class Worker:
     def close(self) -> None:
         """Ends the attempt now, if there is one, and returns once its process group is empty."""
         process, self._process, self._launch = self._process, None, None
+        self._give_up()
         if process is not None:
             process.terminate(self._job.grace_s)
+
+    def end_servers(self) -> None:
+        """Ends the fork servers that this worker has started."""
+        if self._servers is not None:
+            self._servers.end()
 
     def _news(self, process: TrialProcess, until: float) -> Report:
         pause, longest = _POLL_S
@@ -132,16 +153,19 @@ class Worker:
         if self._launch is None:
             return Outcome(kind=EndKind.UNKNOWN, message="the worker was asked to step without an attempt")
         if self._stop_requested:
+            self._give_up()
             return Outcome(kind=EndKind.STOPPED)
         directory = self._job.trials_dir / self._launch.directory
         try:
-            lock = try_lock(directory)
-            while lock is None and time.monotonic() < until:
-                time.sleep(_POLL_S[1])
+            if self._prepared is None:
                 lock = try_lock(directory)
-            if lock is None:
-                return self._held(directory)
-            self._process = self._launch_locked(self._launch, directory, lock)
+                while lock is None and time.monotonic() < until:
+                    time.sleep(_POLL_S[1])
+                    lock = try_lock(directory)
+                if lock is None:
+                    return self._held(directory)
+                self._prepared = self._prepare(self._launch, directory, lock)
+            self._process = self._begin_process(self._launch, directory, self._prepared, until)
         except InvalidConfigError as error:
             return Outcome(kind=EndKind.CONFIG, message=error.message, hint=error.hint)
         except OSError as error:
@@ -157,7 +181,7 @@ class Worker:
             )
         return None
 
-    def _launch_locked(self, launch: Launch, directory: Path, lock: int) -> TrialProcess:
+    def _prepare(self, launch: Launch, directory: Path, lock: int) -> _Prepared:
         try:
             if launch.origin is not None:
                 begin = take_over if launch.origin.replaces else adopt
@@ -171,7 +195,36 @@ class Worker:
         except BaseException:
             os.close(lock)
             raise
-        return TrialProcess(command, directory, attempt=launch.attempt.number, grace_s=self._job.grace_s, lock=lock)
+        return _Prepared(command=command, lock=lock)
+
+    def _begin_process(self, launch: Launch, directory: Path, prepared: _Prepared, until: float) -> TrialProcess | None:
+        """Starts the process; ``None`` while a fork server is still importing, so that the worker can report."""
+        command = prepared.command
+        server: ReadyServer | NotWarmError | None = None
+        if self._servers is not None and can_fork(command):
+            try:
+                server = self._servers.ready(command, {**os.environ, **command.env}, until)
+            except NotWarmError as error:
+                server = error
+            if server is None:
+                return None
+        self._prepared = None
+        return TrialProcess(
+            command,
+            directory,
+            attempt=launch.attempt.number,
+            grace_s=self._job.grace_s,
+            lock=prepared.lock,
+            server=server,
+        )
+
+    def _give_up(self) -> None:
+        """Lets go of a trial that is prepared and has not started."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            os.close(prepared.lock)
+        if self._servers is not None:
+            self._servers.close()
 
     def _held(self, directory: Path) -> Outcome | None:
         if time.monotonic() < self._lock_until:

@@ -10,7 +10,7 @@ from live_processes import processes, wait_until
 
 from autotune.clock import SystemClock
 from autotune.errors import LeaseLostError, UnreachableError, UsageError
-from autotune.execution import ray_tune
+from autotune.execution import ray_home, ray_tune
 from autotune.search.types import EndKind
 from autotune.spec.types import Resources
 
@@ -221,7 +221,7 @@ def test_a_cluster_that_does_not_answer_is_named(no_strays, monkeypatch):
 
 def test_a_deep_temporary_directory_gives_way_to_a_short_one(monkeypatch):
     monkeypatch.setattr(ray_tune.tempfile, "gettempdir", lambda: "/tmp/" + "x" * 60)
-    with ray_tune._temporary_dir() as directory:
+    with ray_home.ray_home() as directory:
         assert directory.is_dir()
-        assert len(str(directory)) <= ray_tune._SOCKET_ROOM
+        assert len(str(directory)) <= ray_home._SOCKET_ROOM
     assert not directory.exists()

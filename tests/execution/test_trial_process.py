@@ -79,6 +79,14 @@ def test_nothing_is_left_when_the_guard_itself_is_killed(no_strays):
     wait_until(lambda: processes(str(no_strays)) == [])
 
 
+def test_what_left_the_group_is_gone_as_well_when_the_guard_itself_is_killed(no_strays):
+    process = start(no_strays, steps=100, step_s=1.0, how="family")
+    wait_until(lambda: (no_strays / "grandchild").exists())
+    os.kill(process.pgid, signal.SIGKILL)
+    assert process.wait(5) == -signal.SIGKILL
+    assert processes(str(no_strays)) == []
+
+
 def test_a_directory_is_locked_for_exactly_as_long_as_its_processes_live(no_strays):
     assert not is_locked(no_strays)
     process = start(no_strays, how="hang", at=1)

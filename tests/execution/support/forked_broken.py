@@ -1,0 +1,3 @@
+"""An import that fails."""
+
+raise ImportError("this cannot be imported")

@@ -1,0 +1,3 @@
+"""What a fork server imports ahead in tests."""
+
+IMPORTED = True

@@ -1,0 +1,5 @@
+"""An import that takes long."""
+
+import time
+
+time.sleep(60)
