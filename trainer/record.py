@@ -14,6 +14,7 @@ from trainer.failures import Failure
 
 METRICS_FILE = "metrics.jsonl"
 RESULT_FILE = "result.json"
+SAMPLES_FILE = "samples.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

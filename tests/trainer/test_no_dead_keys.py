@@ -126,6 +126,7 @@ TURNS: dict[str, Turn] = {
         "min", {"trainer.save_best": "actor/lr", "trainer.optim.warmup_steps": 2, "trainer.max_checkpoints": 1}
     ),
     "trainer.test_freq": Turn(0),
+    "trainer.eval_samples": Turn(2),
     "trainer.seed": Turn(1),
     "reward.name": Turn("exact_match"),
     "reward.function": Turn("json:dumps"),
@@ -216,6 +217,7 @@ def behaviour(directory: Path, config: Mapping[str, object], stderr: pytest.Capt
     ]
     seen["end"] = (result.status, result.last_step)
     seen["checkpoints"] = sorted(path.name for path in (directory / "checkpoints").iterdir())
+    seen["samples"] = (directory / "samples.jsonl").read_text().splitlines()
     seen["profile"] = sorted(path.name for path in directory.glob("profile/*"))
     seen["said"] = len(stderr.readouterr().err.splitlines())
     return seen

@@ -188,6 +188,7 @@ class TrainerConfig:
     save_best: str | None = field()
     save_best_mode: str = limited(choices=("max", "min"))
     test_freq: int = limited(low=0)
+    eval_samples: int = limited(low=0, high=1000)
     seed: int = limited(low=0, high=2**32 - 1)
 
 

@@ -7,13 +7,20 @@ from torch.profiler import record_function
 
 from trainer.loop.collect import scores_of, sync_engine
 from trainer.loop.run import Run
+from trainer.loop.samples import SampleFile
 from trainer.rewards import component_names
 from trainer.rollout import Request, Sampling, check_version
 
 
 @record_function("evaluate")
-def evaluate(run: Run, policy_version: int) -> dict[str, float]:
-    """The evaluation metrics of the actor after step `policy_version`; the ranks share the prompts."""
+def evaluate(run: Run, policy_version: int, samples: SampleFile) -> dict[str, float]:
+    """The evaluation metrics of the actor after step `policy_version`; the ranks share the prompts.
+
+    Args:
+        run: The run.
+        policy_version: Training steps done.
+        samples: Keeps the first answers for people to read.
+    """
     sync_engine(run, policy_version)
     check_version(run.engine, policy_version)
     assert run.eval_reward is not None
@@ -28,6 +35,10 @@ def evaluate(run: Run, policy_version: int) -> dict[str, float]:
     run.engine.release()
     if mine:
         rows = torch.tensor(scores_of(run, run.eval_reward, mine, response), dtype=torch.float64)
+        first = slice(samples.count)
+        answers = zip(response.tokens[first], response.mask[first], strict=True)
+        texts = [run.tokenizer.decode(tokens[mask].tolist()) for tokens, mask in answers]
+        samples.keep(policy_version, mine[first], texts[: len(mine)], rows[first, 0].tolist())
         full = (rows[:, 0] >= 1.0).sum()
         sums = [response.mask.sum(), response.truncated.sum(), len(mine), full, *rows.sum(dim=0)]
         totals += torch.tensor([float(value) for value in sums], dtype=torch.float64, device=run.world.device)

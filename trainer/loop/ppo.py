@@ -13,6 +13,7 @@ from trainer.loop.profile import StepProfiler
 from trainer.loop.progress import Progress, keep, save
 from trainer.loop.report import Timing, running_scores, show_progress, step_metrics
 from trainer.loop.run import Run
+from trainer.loop.samples import SampleFile
 from trainer.loop.schedule import lr_factor, set_lr
 from trainer.loop.targets import compute_targets, normalized_scores
 from trainer.loop.update import update
@@ -40,8 +41,9 @@ def train(run: Run, progress: Progress, directory: Path, stop: StopFlag) -> Prog
     """
     settings, world = run.config.trainer, run.world
     metrics_file, profiler = MetricsFile(directory, enabled=world.is_main), StepProfiler(run, directory)
+    samples = SampleFile(directory, count=settings.eval_samples, enabled=world.is_main)
     if progress.step == 0:
-        metrics_file.step(0, evaluate(run, 0))
+        metrics_file.step(0, evaluate(run, 0, samples))
     while progress.step < run.last_step and not world.any(stop.requested):
         step = progress.step + 1
         profiler.before(step)
@@ -76,7 +78,7 @@ def train(run: Run, progress: Progress, directory: Path, stop: StopFlag) -> Prog
             best=progress.best,
         )
         if step == run.last_step or (settings.test_freq and step % settings.test_freq == 0):
-            metrics |= evaluate(run, step)
+            metrics |= evaluate(run, step, samples)
         metrics_file.step(step, metrics)
         show_progress(run, step, metrics)
         show_debug(run, step, metrics, stats.components)

@@ -14,6 +14,7 @@ from trainer.loop.profile import StepProfiler
 from trainer.loop.progress import Progress, keep, save
 from trainer.loop.report import Timing, perf_metrics, show_progress
 from trainer.loop.run import Run
+from trainer.loop.samples import SampleFile
 from trainer.loop.schedule import lr_factor, set_lr
 from trainer.record import MetricsFile
 from trainer.signals import StopFlag
@@ -27,9 +28,10 @@ def train_on_preferences(run: Run, progress: Progress, directory: Path, stop: St
     """
     settings, world = run.config.trainer, run.world
     metrics_file, profiler = MetricsFile(directory, enabled=world.is_main), StepProfiler(run, directory)
+    samples = SampleFile(directory, count=settings.eval_samples, enabled=world.is_main)
     held_out = held_out_preferences(run)
     if progress.step == 0:
-        metrics_file.step(0, evaluate_preferences(run, held_out, 0))
+        metrics_file.step(0, evaluate_preferences(run, held_out, 0, samples))
     while progress.step < run.last_step and not world.any(stop.requested):
         step = progress.step + 1
         profiler.before(step)
@@ -53,7 +55,7 @@ def train_on_preferences(run: Run, progress: Progress, directory: Path, stop: St
             best=progress.best,
         )
         if step == run.last_step or (settings.test_freq and step % settings.test_freq == 0):
-            metrics |= evaluate_preferences(run, held_out, step)
+            metrics |= evaluate_preferences(run, held_out, step, samples)
         metrics_file.step(step, metrics)
         show_progress(run, step, metrics)
         show_debug(run, step, metrics, stats.components)

@@ -21,6 +21,7 @@ from trainer.loop.preference_batch import (
 )
 from trainer.loop.preference_losses import label_sums, means_of, pair_sums
 from trainer.loop.run import Run
+from trainer.loop.samples import SampleFile
 from trainer.rollout import Request, Response, Sampling, check_version, sample_seed
 
 _NAMES = {
@@ -40,20 +41,21 @@ def held_out_preferences(run: Run) -> PreferenceBatch:
     return with_reference(run, preference_batch(run, filled))
 
 
-def evaluate_preferences(run: Run, held_out: PreferenceBatch, step: int) -> dict[str, float]:
+def evaluate_preferences(run: Run, held_out: PreferenceBatch, step: int, samples: SampleFile) -> dict[str, float]:
     """The evaluation metrics of the actor after a step; all ranks take part.
 
     Args:
         run: The run.
         held_out: See `held_out_preferences`.
         step: Training steps done.
+        samples: Keeps the first answers that are scored.
     """
     examples, response = own_answers(run, step)
     if run.eval_reward is None:
         run.engine.release()
         rewards = {}
     else:
-        rewards = evaluate(run, step)
+        rewards = evaluate(run, step, samples)
     return ranked(run, held_out) | drift(run, examples, response) | rewards
 
 
