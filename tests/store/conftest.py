@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import pwd
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -17,6 +12,7 @@ from sqlalchemy import text
 from autotune.search.types import Attempt, Trial
 from autotune.states import JobState, TrialState
 from autotune.store import Job, Lease, NewJob, SqlBook, Store
+from tests.postgres import postgres_server
 
 
 @pytest.fixture(scope="session")
@@ -43,41 +39,9 @@ def store(url: str) -> Iterator[Store]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Callable[[], str]]:
-    """Starts a private server on a Unix socket and hands out URLs of fresh, empty databases."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if not found:
-        pytest.skip("no PostgreSQL server is installed")
-    pytest.importorskip("psycopg")
-    user = None
-    if os.geteuid() == 0:  # the server refuses to run as root
-        try:
-            user = pwd.getpwnam("postgres").pw_name
-        except KeyError:
-            pytest.skip("PostgreSQL does not run as root and there is no user postgres")
-    home = Path(tempfile.mkdtemp(prefix="atpg"))  # a socket's path has to be short
-    if user:
-        shutil.chown(home, user)
-
-    def run(name: str, *arguments: str) -> None:
-        command = [str(found[-1].with_name(name)), *arguments]
-        subprocess.run(command, check=True, user=user, cwd=home, stdout=subprocess.DEVNULL, timeout=60)
-
-    run("initdb", "-D", f"{home}/data", "-U", "tester", "-A", "trust", "--no-sync", "-E", "UTF8")
-    options = f"-c listen_addresses='' -c unix_socket_directories={home} -c fsync=off"
-    run("pg_ctl", "-D", f"{home}/data", "-w", "-l", f"{home}/log", "-o", options, "start")
-    counter = itertools.count()
-    admin = Store(f"postgresql://tester@/postgres?host={home}")
-
-    def fresh() -> str:
-        name = f"test_{next(counter)}"
-        with admin.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(text(f"CREATE DATABASE {name}"))
-        return f"postgresql://tester@/{name}?host={home}"
-
-    yield fresh
-    admin.close()
-    run("pg_ctl", "-D", f"{home}/data", "-w", "-m", "immediate", "stop")
-    shutil.rmtree(home, ignore_errors=True)
+    """Starts a private server and hands out URLs of fresh, empty databases."""
+    with postgres_server() as server:
+        yield server.fresh
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
