@@ -8,17 +8,25 @@ from autotune.search.types import Reason
 
 
 class Closing(StrEnum):
-    """Why a study starts nothing more and, unless it was stopped, ends what runs."""
+    """Why a study starts nothing more and, unless it was stopped or drained, ends what runs."""
 
     CANCELLED = "cancelled"
     STOPPED = "stopped"
     """What runs may finish."""
+    DRAINED = "drained"
+    """What runs may finish; the rest waits for another driver."""
     INTERRUPTED = "interrupted"
     """The driver must go; the trials continue from their checkpoints under another one."""
     WALL_CLOCK = "wall clock"
     GPU_HOURS = "gpu hours"
     NO_OBJECTIVE = "no objective"
     """Whole trials never reported what is to be optimised."""
+
+
+GENTLE: frozenset[Closing | None] = frozenset({None, Closing.STOPPED, Closing.DRAINED})
+"""What leaves running trials alone."""
+HANDED_ON: frozenset[Closing | None] = frozenset({Closing.INTERRUPTED, Closing.DRAINED})
+"""What leaves the study to another driver."""
 
 
 def closing_reason(closing: Closing | None, spent: str) -> Reason:
@@ -31,6 +39,7 @@ def closing_reason(closing: Closing | None, spent: str) -> Reason:
     words = {
         Closing.CANCELLED: "the job was cancelled",
         Closing.STOPPED: "the job was stopped",
+        Closing.DRAINED: "the driver was told to go",
         Closing.INTERRUPTED: "the driver was told to go; the trial continues later",
         Closing.WALL_CLOCK: "the wall-clock budget is spent",
         Closing.GPU_HOURS: spent,

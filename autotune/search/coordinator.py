@@ -13,7 +13,7 @@ from dataclasses import replace
 from autotune.errors import InvalidSpaceError, Problem
 from autotune.search.advisor import outcome_event
 from autotune.search.book import Book
-from autotune.search.closing import Closing, closing_reason
+from autotune.search.closing import GENTLE, HANDED_ON, Closing, closing_reason
 from autotune.search.curves import Curve
 from autotune.search.finalists import fresh_runs, is_finalist, source_of
 from autotune.search.jury import Jury
@@ -23,6 +23,7 @@ from autotune.search.proposer import Proposer
 from autotune.search.purse import Purse
 from autotune.search.ranking import best_of, ranked
 from autotune.search.records import end_text, event, start_text
+from autotune.search.retries import Retries
 from autotune.search.types import (
     INFEASIBLE_KINDS,
     Attempt,
@@ -111,6 +112,7 @@ class Coordinator:
         self._jury = Jury(space, self._ledger, total_steps, self._generations)
         self._total_steps = total_steps
         self._purse = Purse(space, total_steps)
+        self._retries = Retries(space.retry)
         self._closing: Closing | None = None
         self._held = False
         self._wanted: deque[Start] = deque()
@@ -132,8 +134,8 @@ class Coordinator:
         return self._closing
 
     def close(self, why: Closing) -> None:
-        """Starts nothing more and, unless the study is only stopped, ends every running trial at its next word."""
-        if self._closing is None or self._closing is Closing.STOPPED:
+        """Starts nothing more and, unless the closing is gentle, ends every running trial at its next word."""
+        if self._closing in GENTLE and (why not in GENTLE or self._closing is None):
             self._closing = why
 
     @property
@@ -193,7 +195,8 @@ class Coordinator:
         if running >= self._space.budget.parallel:
             return Wait()
         self._turn_generation(now)
-        trial = next(iter(self._trials.having(TrialState.QUEUED)), None) or self._promotion()
+        queued = self._trials.having(TrialState.QUEUED)
+        trial = next((one for one in queued if self._retries.ready(one, now)), None) or self._promotion()
         if trial is not None and self._covers(trial):
             return self._launch(trial, now)
         while self._may_propose():
@@ -204,7 +207,7 @@ class Coordinator:
             self._reject(trial, problems, now)
         # A paused trial can be launched again once its last process has ended.
         ending = any(self._ledger.occupied(trial) for trial in self._trials.having(TrialState.PAUSED))
-        if running or ending:
+        if running or ending or any(not self._retries.ready(one, now) and self._covers(one) for one in queued):
             return Wait()
         return self.next_trial(now) if self._call_finalists(now) else self._done(now)
 
@@ -261,7 +264,7 @@ class Coordinator:
         cost = max(trial.cost_s, self._ledger.cost(trial, cost_s))
         self._trials.put(replace(trial, cost_s=cost))
         self._look_at_the_clock(now)
-        if self._closing is None or self._closing is Closing.STOPPED:
+        if self._closing in GENTLE:
             return Continue()
         return Stop(reason=self._closing_reason())
 
@@ -356,7 +359,7 @@ class Coordinator:
 
     def _done(self, now: float) -> Done:
         """Nothing will be started again; what waits ends, unless the study goes on another day."""
-        if self._closing not in (Closing.CANCELLED, Closing.INTERRUPTED):
+        if self._closing is not Closing.CANCELLED and self._closing not in HANDED_ON:
             self._end_paused(now)
             for trial in self._trials.having(TrialState.QUEUED):
                 reason = closing_reason(self._closing or Closing.GPU_HOURS, self._purse.words(self._trials))
@@ -430,17 +433,16 @@ class Coordinator:
             return finished(self._space, trial, curve, now)
         if outcome.kind in INFEASIBLE_KINDS:
             return failed(self._space, trial, curve, outcome, now)
-        if self._closing is Closing.INTERRUPTED:
+        if self._closing in HANDED_ON:
             return replace(trial, state=TrialState.QUEUED), f"trial {trial.number} was interrupted and is queued again"
         if self._closing is not None:
             reason = self._closing_reason()
             cancelled = replace(trial, state=TrialState.CANCELLED, reason=reason, ended_at=now)
             return cancelled, f"trial {trial.number} was cancelled: {reason.text}"
-        attempts = trial.attempt.number if trial.attempt else 0
         planned = self._generations.passed(trial) if self._generations else 0
-        if outcome.kind in self._space.retry.on and attempts - planned <= self._space.retry.attempts:
-            again = replace(trial, state=TrialState.QUEUED)
-            return again, f"trial {trial.number} is tried again after attempt {attempts}: {outcome.message}"
+        again = self._retries.again(trial, outcome, now, planned)
+        if again is not None:
+            return replace(trial, state=TrialState.QUEUED), again
         return failed(self._space, trial, curve, outcome, now)
 
     def _closing_reason(self) -> Reason:

@@ -99,11 +99,11 @@ def test_a_retry_before_the_first_step_takes_over_again_and_one_after_it_does_no
     first_generation(coordinator)
     loser = coordinator.next_trial(60.0)
     coordinator.on_end(loser.attempt, Outcome(kind=EndKind.CRASH, last_step=4), 61.0)
-    again = coordinator.next_trial(62.0)
+    again = coordinator.next_trial(70.0)
     assert (again.attempt.trial, again.origin.step) == (0, 4)
     run_to(coordinator, again, 5, 0.4, begin=5)
-    coordinator.on_end(again.attempt, Outcome(kind=EndKind.CRASH, last_step=5), 63.0)
-    launches = [coordinator.next_trial(64.0) for _ in range(4)]
+    coordinator.on_end(again.attempt, Outcome(kind=EndKind.CRASH, last_step=5), 71.0)
+    launches = [coordinator.next_trial(90.0) for _ in range(4)]
     assert next(launch for launch in launches if launch.attempt.trial == 0).origin is None
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from autotune.search.closing import Closing
-from autotune.search.types import Done, Launch, Wait
+from autotune.search.types import Done, EndKind, Launch, Outcome, Wait
 from autotune.spec.types import Budget, Start
 from autotune.states import TrialState
 
@@ -47,6 +47,31 @@ def test_a_stopped_search_can_still_be_ended_at_once(make_coordinator, play, why
     players.play(rounds=1)
     wanted = TrialState.CANCELLED if why is Closing.CANCELLED else TrialState.QUEUED
     assert [trial.state for trial in coordinator.trials.values()] == [wanted] * 2
+
+
+def test_a_drained_search_lets_run_what_runs_and_leaves_the_rest_to_another_driver(make_coordinator, play):
+    coordinator = make_coordinator()
+    players = play(coordinator, reward)
+    players.play(rounds=2)
+    coordinator.enqueue(Start(label="x", values={}))
+    broken, other = players.running[0][0].attempt, players.running[1][0].attempt.trial
+    coordinator.close(Closing.DRAINED)
+    coordinator.on_end(broken, Outcome(kind=EndKind.UNKNOWN, message="it broke"), 3.0)
+    del players.running[0]
+    players.play()
+    assert isinstance(coordinator.next_trial(99.0), Done)
+    states = {number: trial.state for number, trial in coordinator.trials.items()}
+    assert states == {broken.trial: TrialState.QUEUED, other: TrialState.COMPLETED}
+
+
+def test_a_drained_search_can_still_be_interrupted(make_coordinator, play):
+    coordinator = make_coordinator()
+    players = play(coordinator, reward)
+    players.play(rounds=2)
+    coordinator.close(Closing.DRAINED)
+    coordinator.close(Closing.INTERRUPTED)
+    players.play(rounds=1)
+    assert [trial.state for trial in coordinator.trials.values()] == [TrialState.QUEUED] * 2
 
 
 def test_a_cancelled_search_cannot_be_softened_to_a_stop(make_coordinator):
