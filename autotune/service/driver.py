@@ -1,8 +1,9 @@
 """The process that runs one job: ``python -m autotune.service.driver JOB --owner O --token N --parent PID``.
 
 It puts the rooms together: the coordinator over the job's book, Ray below it, the observers beside it. It ends when
-the job does, when it is told to (SIGTERM: trials write a checkpoint and are queued again), when it loses its lease,
-and together with its parent.
+the job does, when it is told to (SIGTERM: trials write a checkpoint and are queued again; SIGUSR1: the running ones
+first get to their end), when it loses its lease, when Ray or the database stays away (the job is queued and tried again
+later), and together with its parent.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.backends import get_backend
-from autotune.errors import AutotuneError, LeaseLostError
+from autotune.backends.base import Command, Preloading
+from autotune.errors import AutotuneError, LeaseLostError, UnreachableError
+from autotune.execution.ray_home import ray_home
 from autotune.search.book import Book
 from autotune.search.coordinator import Closing, Coordinator, Descent
 from autotune.search.population import Explorer
@@ -30,6 +33,7 @@ from autotune.search.stages import Handover, hand_over, judge_stage
 from autotune.search.types import Trial
 from autotune.service.checking import TrialCheck
 from autotune.service.observers import observers_for
+from autotune.service.owner import TRY_AGAIN
 from autotune.service.publishing import Observer, PublishingBook
 from autotune.service.reporting import report_job
 from autotune.service.service import Service, open_service
@@ -40,10 +44,13 @@ from autotune.settings import load_settings
 from autotune.spec.types import OnFail, Space
 from autotune.states import JOB_ENDS, JobState, TrialState
 from autotune.store import SqlBook
+from autotune.store.patience import Patience
 from autotune.store.values import Job, JobError, Lease, Study
 
 logger = logging.getLogger("autotune.driver")
 
+MAX_TRIES = 3
+"""How often a Ray of our own is tried again that does not start on this machine."""
 OBSERVERS_S = 60.0
 """How long the observers may take to finish when the job is over."""
 _PR_SET_PDEATHSIG = 1
@@ -56,6 +63,7 @@ class JobEnd:
     state: JobState
     reason: str = ""
     error: JobError | None = None
+    outage: bool = False
 
 
 class JobDriver:
@@ -64,26 +72,38 @@ class JobDriver:
     Args:
         service: The use cases and the store behind them.
         lease: The right to drive the job.
+        tries: Drivers of this job that have met an outage, one after the other, before this one.
     """
 
-    def __init__(self, service: Service, lease: Lease) -> None:
+    def __init__(self, service: Service, lease: Lease, tries: int = 0) -> None:
         self._service = service
         self._lease = lease
         self._settings = service.settings
+        self._tries = tries
         self._interrupted = False
+        self._drained = False
+        self._patience = Patience(service.clock, give_up=lambda: self._interrupted or self._lease_lost is not None)
         self._lease_lost: LeaseLostError | None = None
         self._ended = threading.Event()
         self._book: PublishingBook | None = None
         self._best: Callable[[], Trial | None] = lambda: None
         self._steering: Steering | None = None
         self._clock_from = 0.0  # when the wall-clock budget began
+        self._home: Path | None = None
 
     def interrupt(self, *_: object) -> None:
         """Asks the driver to end: trials write a checkpoint and wait for the next driver. Safe in a signal handler."""
         self._interrupted = True
 
-    def run(self) -> None:
+    def drain(self, *_: object) -> None:
+        """Asks the driver to end once the running trials have. Safe in a signal handler."""
+        self._drained = True
+
+    def run(self) -> bool:
         """Runs the job to its end, or until it is interrupted.
+
+        Returns:
+            Whether it met an outage, and the job should be tried again later.
 
         Raises:
             LeaseLostError: If another driver holds the job by now; nothing more was written.
@@ -96,6 +116,9 @@ class JobDriver:
             end = self._search(job, by_hand=by_hand)
         except LeaseLostError:
             raise
+        except UnreachableError as error:
+            logger.exception("the job cannot go on right now")
+            end = self._outage(error)
         except AutotuneError as error:
             logger.exception("the job cannot go on")
             end = _failed(error.code, error.message, error.hint)
@@ -103,7 +126,7 @@ class JobDriver:
             logger.exception("the driver failed")
             hint = f"The traceback is in {self._settings.job_dir(job.id) / 'driver.log'}."
             end, unexpected = _failed("internal", f"{type(error).__name__}: {error}", hint), error
-        if self._interrupted and end.state is JobState.FAILED:
+        if self._interrupted and (end.state is JobState.FAILED or end.outage):
             # Told to go while Ray was starting, say: what broke then says nothing about the job, and its next driver
             # meets it again if it does.
             end, unexpected = JobEnd(state=JobState.QUEUED, reason="interrupted"), None
@@ -114,9 +137,20 @@ class JobDriver:
             report_job(self._service, job.id)
         if unexpected is not None:
             raise unexpected
+        return end.outage
+
+    def _outage(self, error: UnreachableError) -> JobEnd:
+        """What becomes of the job when Ray or the database does not answer: it waits for them.
+
+        A Ray of our own that does not start on this machine is no outage for ever: nobody is going to repair it.
+        """
+        if self._settings.ray_address is None and self._tries >= MAX_TRIES:
+            return _failed(error.code, error.message, error.hint)
+        return JobEnd(state=JobState.QUEUED, reason=f"waits: {error.message} It is tried again.", outage=True)
 
     def _begin(self) -> tuple[Job, bool]:
         """Marks the job as running; also says whether a person has resumed it after it had ended."""
+        self._patience(self._service.ping)
         with self._service.store.begin() as work:
             ends = (JobState.FAILED.value, JobState.CANCELLED.value)
             states = [
@@ -162,7 +196,8 @@ class JobDriver:
         self._best = coordinator.best
         self._run_trials(coordinator, part, study)
         end, stage = _verdict(coordinator), part.stage
-        over = coordinator.closing not in (Closing.INTERRUPTED, Closing.CANCELLED) and not coordinator.held
+        going = (Closing.INTERRUPTED, Closing.DRAINED, Closing.CANCELLED)
+        over = coordinator.closing not in going and not coordinator.held
         if stage is None or not over:
             return end, None
         verdict = judge_stage(stage, coordinator.trials.values(), coordinator.curves, given.curve)
@@ -181,7 +216,7 @@ class JobDriver:
         return observers_for(self._service, job, part, study)
 
     def _open(self, study: Study) -> SqlBook:
-        return SqlBook(self._service.store, study.id, self._lease, stage=study.stage)
+        return SqlBook(self._service.store, study.id, self._lease, stage=study.stage, patience=self._patience)
 
     def _close(self, state: JobState) -> None:
         """Lets the observers finish, whatever happened."""
@@ -215,14 +250,19 @@ class JobDriver:
         self._poll(coordinator)
         return coordinator
 
-    def _ray(self, resolved: ResolvedSpace) -> AbstractContextManager[None]:
-        """What keeps Ray from one stage to the next; nothing for a job with one search."""
-        if not resolved.stages:
-            return nullcontext()
-        from autotune.execution.ray_tune import ray_kept
+    @contextmanager
+    def _ray(self, resolved: ResolvedSpace) -> Iterator[None]:
+        """What lasts from one stage to the next: the directory of the job's own Ray, and with stages Ray itself."""
+        address = self._settings.ray_address
+        with ExitStack() as kept:
+            if address is None:
+                self._home = kept.enter_context(ray_home(_first_command(resolved), warm_s=self._settings.warm_s))
+            if resolved.stages:
+                from autotune.execution.ray_tune import ray_kept
 
-        places = [(part.space.resources, part.space.budget.parallel) for part in resolved.parts]
-        return ray_kept(self._settings.ray_address, places)
+                places = [(part.space.resources, part.space.budget.parallel) for part in resolved.parts]
+                kept.enter_context(ray_kept(address, places, self._home))
+            yield
 
     def _descent(self, job: Job, study: Study, name: str) -> Descent:
         with self._service.store.read() as work:
@@ -245,16 +285,24 @@ class JobDriver:
             address=self._settings.ray_address,
             clock=self._service.clock,
             on_idle=lambda: self._poll(coordinator),
+            home=self._home,
+            warm_s=self._settings.warm_s,
         )
 
     def _poll(self, coordinator: Coordinator) -> None:
         """Looks what is wanted of the job."""
         if self._interrupted:
             coordinator.close(Closing.INTERRUPTED)
+        elif self._drained:
+            coordinator.close(Closing.DRAINED)
         if self._lease_lost is not None:
             raise self._lease_lost
         if self._steering is not None:
-            self._steering.look(coordinator, self._clock_from)
+            try:
+                self._steering.look(coordinator, self._clock_from)
+            except UnreachableError as error:
+                # What runs goes on; the wish is still there when the database is back.
+                logger.warning("cannot look what is wanted of the job: %s", error.message)
 
     def _keep_lease(self) -> None:
         """Renews the lease on a thread of its own: Ray may take longer to start than a lease lasts."""
@@ -269,7 +317,10 @@ class JobDriver:
                 logger.warning("the lease cannot be renewed right now: %s", error.message)
 
     def _end(self, end: JobEnd) -> None:
+        self._patience(lambda: self._write_end(end))
         self._ended.set()
+
+    def _write_end(self, end: JobEnd) -> None:
         now = self._service.clock.now()
         with self._service.store.begin() as work:
             state = end.state
@@ -280,6 +331,15 @@ class JobDriver:
             if state is not JobState.PAUSED:
                 work.jobs.set_state(self._lease.job, state, now, reason=end.reason, error=end.error, lease=self._lease)
             work.jobs.release(self._lease)
+
+
+def _first_command(resolved: ResolvedSpace) -> Command | None:
+    """How the first trial will be started, where its process may be forked."""
+    part = resolved.parts[0]
+    backend = get_backend(part.space.trainer.backend)
+    if isinstance(backend, Preloading) and part.space.resources.gpus <= 1:
+        return backend.command(part.base)
+    return None
 
 
 def _explorer(space: Space) -> Explorer | None:
@@ -297,6 +357,8 @@ def _verdict(coordinator: Coordinator) -> JobEnd:
     match coordinator.closing:
         case Closing.INTERRUPTED:
             return JobEnd(state=JobState.QUEUED, reason="interrupted; its trials continue from their checkpoints")
+        case Closing.DRAINED:
+            return JobEnd(state=JobState.QUEUED, reason="its driver was told to go; what ran has ended")
         case Closing.CANCELLED:
             return JobEnd(state=JobState.CANCELLED, reason="cancelled by a person")
         case None if coordinator.held:
@@ -343,24 +405,31 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--owner", required=True)
     parser.add_argument("--token", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--tries", type=int, default=0)
     options = parser.parse_args(argv)
     _die_with(options.parent)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     warnings.filterwarnings("ignore", module="optuna")
     settings = load_settings()
     Path(settings.job_dir(options.job)).mkdir(parents=True, exist_ok=True)
-    service = open_service(settings)
-    driver = JobDriver(service, Lease(job=options.job, owner=options.owner, token=options.token, expires=0.0))
+    try:
+        service = open_service(settings)
+    except UnreachableError as error:
+        logger.error("%s", error.message)
+        return TRY_AGAIN
+    lease = Lease(job=options.job, owner=options.owner, token=options.token, expires=0.0)
+    driver = JobDriver(service, lease, options.tries)
     signal.signal(signal.SIGTERM, driver.interrupt)
+    signal.signal(signal.SIGUSR1, driver.drain)
     signal.signal(signal.SIGINT, driver.interrupt)
     try:
-        driver.run()
+        outage = driver.run()
     except LeaseLostError as error:
         logger.error("%s", error.message)
         return error.exit_code
     except Exception:  # noqa: BLE001  recorded in the job and in the log by now
         return 1
-    return 0
+    return TRY_AGAIN if outage else 0
 
 
 if __name__ == "__main__":

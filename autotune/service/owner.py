@@ -6,6 +6,9 @@ import os
 import secrets
 import socket
 
+TRY_AGAIN = 75
+"""Exit code of a driver that met an outage (of Ray, of the database) and gave its job back; ``EX_TEMPFAIL``."""
+
 
 def new_owner() -> str:
     """A name for this process that no other process has or will have."""

@@ -1,22 +1,27 @@
-"""Gives each queued job a driver process, and picks up the jobs whose driver is gone."""
+"""Gives each queued job a driver process, and picks up the jobs whose driver is gone.
+
+Drivers die with the thread that started them (the parent-death signal follows the thread, not the process), so the
+thread that starts them also ends them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections import Counter
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.errors import AutotuneError, ConflictError
 from autotune.search.types import Event
 from autotune.service.fairness import in_turn, use_of_teams, why_not
-from autotune.service.owner import new_owner
+from autotune.service.owner import TRY_AGAIN, new_owner
 from autotune.service.service import Service
 from autotune.settings import Settings
 from autotune.states import JOB_ENDS, JobState
@@ -29,7 +34,9 @@ TICK_S = 0.5
 _QUEUED = 1000
 """Waiting jobs that are looked at, the newest."""
 MAX_DEATHS = 3
-"""A job whose driver died this often without a word is failed instead of being tried again."""
+"""A job whose driver died this often in a row, with nothing achieved in between, is failed."""
+_LONGEST_PAUSE_S = 60.0
+_DRIVER = (sys.executable, "-m", "autotune.service.driver")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,19 +48,38 @@ class Driver:
     log: Path
 
 
+@dataclass(kw_only=True, slots=True)
+class _Trouble:
+    """What befell the drivers of a job, one after the other.
+
+    Attributes:
+        deaths: Drivers that died since the job last got anywhere.
+        outages: Drivers that met an outage in a row.
+        not_before: When the next driver may start, epoch seconds.
+        achieved: What the job had achieved at the last death.
+    """
+
+    deaths: int = 0
+    outages: int = 0
+    not_before: float = 0.0
+    achieved: tuple[object, ...] = ()
+
+
 class Supervisor:
     """Runs jobs in driver processes, one process a job.
 
     Args:
         service: The use cases and the store behind them.
         settings: How many jobs run at a time, and for how long a lease lasts.
+        command: How a driver is started.
     """
 
-    def __init__(self, service: Service, settings: Settings) -> None:
+    def __init__(self, service: Service, settings: Settings, command: Sequence[str] = _DRIVER) -> None:
         self._service = service
         self._settings = settings
+        self._command = command
         self._drivers: dict[str, Driver] = {}
-        self._deaths: Counter[str] = Counter()
+        self._trouble: dict[str, _Trouble] = {}
         self._waiting: dict[str, str] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -64,11 +90,13 @@ class Supervisor:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the drivers, which checkpoint their trials and queue their jobs again, and waits for them."""
+        """Ends the drivers, which checkpoint their trials and queue their jobs again, and waits for them.
+
+        With ``AUTOTUNE_DRAIN_S`` the running trials may first go on to their end for so long.
+        """
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        self._end_drivers()
 
     def run_one(self, job_id: str, on_tick: Callable[[], None]) -> None:
         """Runs one job to its end in the foreground.
@@ -85,11 +113,14 @@ class Supervisor:
             self._look_on(job_id, on_tick)
             return
         try:
-            while self._drivers:
+            again = False
+            while self._drivers or again:
                 on_tick()
                 self._service.clock.sleep(TICK_S)
-                for died in self._reap():
-                    self._spawn(self._lease(died))
+                again = job_id in self._reap() or again
+                if again and self._service.clock.now() >= self._troubled(job_id).not_before:
+                    self._spawn(self._lease(job_id))
+                    again = False
         finally:
             self._end_drivers()
         on_tick()
@@ -106,17 +137,25 @@ class Supervisor:
             return work.jobs.lease(job_id, new_owner(), now, self._settings.lease_s)
 
     def _run(self) -> None:
-        while not self._stop.wait(TICK_S):
-            try:
-                self._reap()
-                self._service.requeue_abandoned()
-                self._claim()
-            except AutotuneError as error:
-                # The database may be away for a while; the next round tries again.
-                logger.warning("the supervisor cannot work right now: %s", error.message)
+        try:
+            while not self._stop.wait(TICK_S):
+                self._safely(self._reap)
+                self._safely(self._service.requeue_abandoned)
+                self._safely(self._claim)
+        finally:
+            self._end_drivers()
+
+    def _safely(self, act: Callable[[], object]) -> None:
+        """The database may be away for a while, the disk full, no process left: the next round tries again."""
+        try:
+            act()
+        except AutotuneError as error:
+            logger.warning("the supervisor cannot work right now: %s", error.message)
+        except Exception:
+            logger.exception("the supervisor cannot work right now")
 
     def _claim(self) -> None:
-        while len(self._drivers) < self._settings.jobs:
+        while len(self._drivers) < self._settings.jobs and not self._stop.is_set():
             with self._service.store.begin() as work:
                 now = self._service.clock.now()
                 turn = self._turn(work, now)
@@ -137,13 +176,24 @@ class Supervisor:
             if why is not None and self._waiting.get(job.id) != why:
                 work.jobs.record(job.id, Event(at=now, kind="job.waits", text=f"waits: {why}", data={}))
                 self._waiting[job.id] = why
-        return [job.id for job in in_turn(queued, used, teams)]
+        return [job.id for job in in_turn(queued, used, teams) if self._troubled(job.id).not_before <= now]
 
     def _spawn(self, lease: Lease) -> None:
+        try:
+            self._start(lease)
+        except OSError:
+            # No disk, no memory, no process: somebody else may have some.
+            self._put_off(lease.job)
+            with self._service.store.begin() as work:
+                work.jobs.release(lease)
+            raise
+
+    def _start(self, lease: Lease) -> None:
         directory = self._settings.job_dir(lease.job)
         directory.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "autotune.service.driver", lease.job]
-        command += ["--owner", lease.owner, "--token", str(lease.token), "--parent", str(os.getpid())]
+        command = [*self._command, lease.job, "--owner", lease.owner, "--token", str(lease.token)]
+        command += ["--parent", str(os.getpid())]
+        command += ["--tries", str(self._troubled(lease.job).outages)]
         log = directory / "driver.log"
         with log.open("ab") as output:
             # A session of its own: Ctrl-C in the terminal reaches the driver through us, once, as SIGTERM.
@@ -153,49 +203,80 @@ class Supervisor:
         self._drivers[lease.job] = Driver(process=process, lease=lease, log=log)
 
     def _reap(self) -> list[str]:
-        """Takes note of the drivers that have ended; returns the jobs whose driver died and may be replaced."""
+        """Takes note of the drivers that have ended; returns the jobs whose driver is to be replaced."""
         again: list[str] = []
         for job_id, driver in list(self._drivers.items()):
             code = driver.process.poll()
             if code is not None:
-                del self._drivers[job_id]
-                if self._died(job_id, driver, code):
+                if self._ended(job_id, driver, code):
                     again.append(job_id)
+                # Only now: where the database does not answer, the next round takes note of it.
+                del self._drivers[job_id]
         return again
 
-    def _died(self, job_id: str, driver: Driver, code: int) -> bool:
+    def _ended(self, job_id: str, driver: Driver, code: int) -> bool:
         """Takes back a lease that a driver left behind; says whether another driver should go on with the job."""
-        now = self._service.clock.now()
+        trouble, now = self._troubled(job_id), self._service.clock.now()
         with self._service.store.begin() as work:
-            if not work.jobs.revoke(job_id, driver.lease.owner):
-                return False
+            held = work.jobs.revoke(job_id, driver.lease.owner)
+            if code == TRY_AGAIN:
+                self._put_off(job_id)
             job = work.jobs.get(job_id)
-            if job.state in JOB_ENDS:
+            if job.state in JOB_ENDS or not (held or code == TRY_AGAIN):
+                if code != TRY_AGAIN:
+                    self._trouble.pop(job_id, None)
                 return False
-            self._deaths[job_id] += 1
-            what = (
-                f"its driver was killed by {_signal_name(-code)}" if code < 0 else f"its driver ended with code {code}"
-            )
-            if self._deaths[job_id] < MAX_DEATHS and code < 0:
+            if code == TRY_AGAIN:
+                if job.state is not JobState.QUEUED and held:
+                    work.jobs.set_state(job_id, JobState.QUEUED, now, reason="an outage")
+                return True
+            words = f"killed by {_signal_name(-code)}" if code < 0 else f"ended with code {code}"
+            totals = work.trials.totals([job_id])[job_id]
+            achieved = (tuple(sorted(totals.states.items())), totals.cost_s)
+            trouble.deaths = trouble.deaths + 1 if achieved == trouble.achieved else 1
+            trouble.achieved = achieved
+            what = f"its driver was {words}" if code < 0 else f"its driver {words}"
+            if trouble.deaths < MAX_DEATHS:
+                trouble.not_before = now + 2.0 ** (trouble.deaths - 1) - 1.0
                 if job.state is not JobState.QUEUED:
                     work.jobs.set_state(job_id, JobState.QUEUED, now, reason=what)
                 return True
-            error = JobError(kind="driver", message=f"{what}.", hint=f"The reason is at the end of {driver.log}.")
+            message = f"{what}, for the {_ordinal(trouble.deaths)} time in a row with nothing achieved in between."
+            error = JobError(kind="driver", message=message, hint=f"The reason is at the end of {driver.log}.")
             work.jobs.set_state(job_id, JobState.FAILED, now, error=error)
             return False
 
+    def _troubled(self, job_id: str) -> _Trouble:
+        return self._trouble.setdefault(job_id, _Trouble())
+
+    def _put_off(self, job_id: str) -> None:
+        """Waits before the next driver, longer each time."""
+        trouble = self._troubled(job_id)
+        trouble.outages += 1
+        trouble.not_before = self._service.clock.now() + min(_LONGEST_PAUSE_S, 2.0**trouble.outages)
+
     def _end_drivers(self) -> None:
+        """Ends the drivers: at once with a checkpoint, or once their running trials are through, as set."""
+        if self._settings.drain_s > 0:
+            self._signal(signal.SIGUSR1)
+            self._wait(self._settings.drain_s)
+        self._signal(signal.SIGTERM)
+        # The driver gives its trials the grace period; past that it is not coming back.
+        self._wait(2 * self._settings.grace_s + 30)
+        self._signal(signal.SIGKILL)
+        self._wait(10.0)
+        self._safely(self._reap)
+
+    def _signal(self, number: int) -> None:
         for driver in self._drivers.values():
             if driver.process.poll() is None:
-                driver.process.send_signal(signal.SIGTERM)
-        # The driver gives its trials the grace period; past that it is not coming back.
+                driver.process.send_signal(number)
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
         for driver in self._drivers.values():
-            try:
-                driver.process.wait(timeout=2 * self._settings.grace_s + 30)
-            except subprocess.TimeoutExpired:
-                driver.process.kill()
-                driver.process.wait()
-        self._reap()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                driver.process.wait(timeout=max(0.0, until - time.monotonic()))
 
 
 def run_embedded(service: Service, settings: Settings, job_id: str, on_tick: Callable[[], None]) -> None:
@@ -208,3 +289,7 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def _ordinal(number: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
