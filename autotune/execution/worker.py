@@ -17,6 +17,7 @@ from autotune.execution.forked_guard import NotWarmError, ReadyServer
 from autotune.execution.metrics_tail import Line, StepLine
 from autotune.execution.trial_lock import try_lock
 from autotune.execution.trial_process import TrialProcess
+from autotune.execution.unheard import Unheard
 from autotune.search.types import EndKind, Launch, Outcome
 
 HEARTBEAT_S = 2.0
@@ -80,6 +81,7 @@ class Worker:
         self._servers = ForkServers(place) if place is not None else None
         self._launch: Launch | None = None
         self._prepared: _Prepared | None = None
+        self._unheard: Unheard | None = None
         self._process: TrialProcess | None = None
         self._lock_until = 0.0
         self._last_step = 0
@@ -128,6 +130,8 @@ class Worker:
         while True:
             ended = process.poll() is not None
             lines = process.read()
+            if self._unheard is not None:
+                lines = self._unheard.before(lines, ended=ended)
             self._last_step = max([self._last_step, *(line.step for line in lines if isinstance(line, StepLine))])
             if ended:
                 outcome = process.outcome(last_step=self._last_step, expected_steps=self._expected())
@@ -209,6 +213,8 @@ class Worker:
             if server is None:
                 return None
         self._prepared = None
+        again = launch.attempt.number > 1 and launch.origin is None
+        self._unheard = Unheard(directory, launch.heard) if again else None
         return TrialProcess(
             command,
             directory,

@@ -415,6 +415,7 @@ class Coordinator:
             directory=directory_of(trial.number),
             origin=origin,
             until_step=of.until(trial, self._total_steps) if of else None,
+            heard=self._ledger.curve(trial).last_step,
         )
 
     def _look_at_the_clock(self, now: float) -> None:

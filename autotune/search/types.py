@@ -137,6 +137,7 @@ class Launch:
             attempt goes on from the checkpoint of an earlier one.
         origin: What the trial goes on from as long as it has no checkpoint of its own.
         until_step: The attempt ends after this step, with a checkpoint; ``None`` = the trial's last step.
+        heard: The last step that earlier attempts have reported, -1 for none.
     """
 
     attempt: Attempt
@@ -144,6 +145,7 @@ class Launch:
     directory: str
     origin: Origin | None = None
     until_step: int | None = None
+    heard: int = -1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

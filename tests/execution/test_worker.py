@@ -78,7 +78,7 @@ def test_an_attempt_waits_until_the_processes_of_an_earlier_one_are_gone(no_stra
     first, second = worker(no_strays), worker(no_strays)
     first.begin(launch(how="hang", at=1))
     first.step()
-    second.begin(launch(attempt=2, steps=1))
+    second.begin(replace(launch(attempt=2, steps=1), heard=1))
     assert second.step().outcome is None
     assert not (no_strays / "0000" / "attempt_2.log").exists()
     first.close()
@@ -161,3 +161,23 @@ def test_a_checkpoint_to_take_over_that_is_gone_ends_the_attempt(no_strays):
     one.begin(replace(launch(steps=5), origin=Origin(directory="0003", step=3, name="trial 3", replaces=True)))
     outcome = one.step().outcome
     assert "0003 has no checkpoint of step 3" in outcome.message
+
+
+def test_steps_that_a_dead_worker_did_not_report_come_with_the_next_attempt(no_strays):
+    first = worker(no_strays)
+    first.begin(launch(steps=3, save_freq=1))
+    run(first)  # its worker dies before it reports more than the first step
+    second = worker(no_strays)
+    second.begin(replace(launch(attempt=2, steps=4, save_freq=1), heard=1))
+    steps, outcome = run(second)
+    assert (steps, outcome.kind) == ([2, 3, 4], EndKind.FINISHED)
+
+
+def test_a_trial_that_had_finished_unheard_is_told_and_not_run_again(no_strays):
+    first = worker(no_strays)
+    first.begin(launch(steps=4, save_freq=1))
+    run(first)
+    second = worker(no_strays)
+    second.begin(replace(launch(attempt=2, steps=4, save_freq=1), heard=2))
+    steps, outcome = run(second)
+    assert (steps, outcome.kind, outcome.last_step) == ([3, 4], EndKind.FINISHED, 4)
