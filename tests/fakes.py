@@ -413,10 +413,11 @@ class FakeService:
     def spaces(self) -> list[SpaceView]:
         return [SpaceView(name="quickstart", description="Digits on a CPU", path="/nowhere/quickstart.yaml")]
 
-    def report(self, job_id: str) -> Path:
+    def report(self, job_id: str, form: str = "html") -> Path:
         self.job(job_id)
-        path = self.directory / "report.html"
-        path.write_text(f"<!doctype html><title>{job_id}</title>")
+        texts = {"html": f"<!doctype html><title>{job_id}</title>", "markdown": f"# {job_id}\n", "json": "{}\n"}
+        path = self.directory / {"html": "report.html", "markdown": "report.md", "json": "report.json"}[form]
+        path.write_text(texts[form])
         return path
 
     def ready(self) -> Mapping[str, str]:

@@ -217,8 +217,8 @@ class ServicePort(Protocol):
         """The space files that ship with the project."""
         ...
 
-    def report(self, job_id: str) -> Path:
-        """The job's HTML report, written when it is missing or older than the job."""
+    def report(self, job_id: str, form: str = "html") -> Path:
+        """The job's report as ``html``, ``markdown`` or ``json``, written when it is missing or older than the job."""
         ...
 
     def ready(self) -> Mapping[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.responses import FileResponse, PlainTextResponse
@@ -22,6 +22,9 @@ REPORT_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:; worker-src blob:"
 )
+
+REPORTS = {"html": "text/html", "markdown": "text/markdown; charset=utf-8", "json": "application/json"}
+"""Form of a report -> its media type."""
 
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
@@ -166,9 +169,16 @@ def get_logs(
     "/report",
     operation_id="getReport",
     response_class=FileResponse,
-    responses={200: {"description": "The report", "content": {"text/html": {}}}, **documented(404)},
+    responses={
+        200: {"description": "The report", "content": {kind: {} for kind in REPORTS.values()}},
+        **documented(400, 404),
+    },
 )
-def get_report(service: Service, job_id: JobId) -> FileResponse:
-    """Shows the job's self-contained HTML report, writing it first when it is missing."""
-    path = service.report(job_id)
-    return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+def get_report(
+    service: Service,
+    job_id: JobId,
+    form: Annotated[Literal["html", "markdown", "json"], Query(alias="format", description="In which form.")] = "html",
+) -> FileResponse:
+    """Shows the job's report, one self-contained file, writing it first when it is missing."""
+    path = service.report(job_id, form)
+    return FileResponse(path, media_type=REPORTS[form], headers={"Content-Security-Policy": REPORT_POLICY})

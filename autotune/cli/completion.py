@@ -26,6 +26,8 @@ _TARGETS = {
     "yaml": "the whole configuration",
     "command": "a program's own command",
 }
+FORMS = {"html": ".html", "markdown": ".md", "json": ".json"}
+"""Form of a report -> how its file's name ends."""
 _JOBS = 100
 _TRIALS = 500
 _PATIENCE_S = 2.0
@@ -56,6 +58,11 @@ def complete_space(incomplete: str) -> Offer:
 def complete_target(incomplete: str) -> Offer:
     """What a configuration can be exported to."""
     return _offer(incomplete, _TARGETS.items)
+
+
+def complete_form(incomplete: str) -> Offer:
+    """Forms of a report."""
+    return _offer(incomplete, lambda: [(form, "") for form in FORMS])
 
 
 def complete_state(incomplete: str) -> Offer:

@@ -201,9 +201,9 @@ class AsyncClient:
         """The end of the driver's log, or of a trial's."""
         return await self._do(calls.logs(job, trial, tail, stage))
 
-    async def report(self, job: str) -> str:
-        """The job's self-contained HTML report."""
-        return await self._do(calls.report(job))
+    async def report(self, job: str, *, form: str = "html") -> str:
+        """The job's self-contained report as ``html``, ``markdown`` or ``json``."""
+        return await self._do(calls.report(job, form))
 
     async def pause(self, job: str) -> JobView:
         """Starts no new trials; the running ones go on."""

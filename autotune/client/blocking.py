@@ -263,9 +263,9 @@ class Client:
         """The end of the driver's log, or of a trial's."""
         return self._do(calls.logs(job, trial, tail, stage))
 
-    def report(self, job: str) -> str:
-        """The job's self-contained HTML report."""
-        return self._do(calls.report(job))
+    def report(self, job: str, *, form: str = "html") -> str:
+        """The job's self-contained report as ``html``, ``markdown`` or ``json``."""
+        return self._do(calls.report(job, form))
 
     def pause(self, job: str) -> JobView:
         """Starts no new trials; the running ones go on. ``resume`` takes it back.

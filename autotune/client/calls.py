@@ -121,9 +121,9 @@ def logs(job: str, trial: int | None, tail: int, stage: str | None = None) -> Ca
     return _text(f"{job_path(job)}/logs", {"trial": trial, "tail": tail, "stage": stage})
 
 
-def report(job: str) -> Call[str]:
-    """The HTML report."""
-    return _text(f"{job_path(job)}/report", {})
+def report(job: str, form: str) -> Call[str]:
+    """The report."""
+    return _text(f"{job_path(job)}/report", {"format": form})
 
 
 def act(job: str, verb: str) -> Call[JobView]:

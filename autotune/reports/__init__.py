@@ -1,4 +1,4 @@
-"""The report of a job: one self-contained HTML page, and the same in Markdown beside it."""
+"""The report of a job: one self-contained HTML page, and the same in Markdown and JSON beside it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from typing import Any
 from autotune.errors import NotAllowedError
 from autotune.reports.facts import Material
 from autotune.reports.html import render_html
+from autotune.reports.json_report import render_json
 from autotune.reports.markdown import render_markdown
+from autotune.reports.samples import samples_of
 from autotune.views import AdviceView, BestView, CurveView, EventView, JobView, TrialView
 
-__all__ = ["write_report"]
+FORMATS: Mapping[str, str] = {"html": ".html", "markdown": ".md", "json": ".json"}
+"""Form of the report -> how its file's name ends."""
+
+__all__ = ["FORMATS", "write_report"]
 
 
 def write_report(
@@ -27,7 +32,7 @@ def write_report(
     directory: Path,
     advice: Sequence[AdviceView] = (),
 ) -> Path:
-    """Writes ``report.html`` and ``report.md``; a reader sees the old file or the new one, never half of one.
+    """Writes the report in all its ``FORMATS``; a reader sees the old file or the new one, never half of one.
 
     Args:
         job: The job.
@@ -36,7 +41,7 @@ def write_report(
         best: The best trial with its evidence; ``None`` when there is none.
         events: The job's record, oldest first.
         document: The space file as plain JSON.
-        directory: Where the two files go; created when it is missing.
+        directory: Where the three files go; created when it is missing.
         advice: What the rules on curves found.
 
     Returns:
@@ -46,12 +51,20 @@ def write_report(
         NotAllowedError: If the files cannot be written.
     """
     material = Material(
-        job=job, trials=trials, curves=curves, best=best, events=events, document=document, advice=advice
+        job=job,
+        trials=trials,
+        curves=curves,
+        best=best,
+        events=events,
+        document=document,
+        advice=advice,
+        samples=samples_of(best, trials),
     )
     path = directory / "report.html"
     try:
         directory.mkdir(parents=True, exist_ok=True)
         _write(directory / "report.md", render_markdown(material))
+        _write(directory / "report.json", render_json(material))
         _write(path, render_html(material))
     except OSError as error:
         raise NotAllowedError(

@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Any
 
 from autotune import __version__
+from autotune.reports.samples import Sample
 from autotune.states import JOB_ENDS, TrialState
 from autotune.views import AdviceView, BestView, CheckView, CurveView, EventView, JobView, TrialView
 
@@ -28,6 +29,7 @@ class Material:
     Attributes:
         document: The space file as plain JSON.
         advice: What the rules on curves found.
+        samples: Answers of the base and of the best model.
     """
 
     job: JobView
@@ -37,6 +39,7 @@ class Material:
     events: Sequence[EventView]
     document: Mapping[str, Any]
     advice: Sequence[AdviceView] = ()
+    samples: Sequence[Sample] = ()
 
     @property
     def rules(self) -> Mapping[str, Any]:
@@ -118,7 +121,18 @@ def verdict(material: Material) -> str:
     saved = savings(job, material.trials)
     pruned = sum(trial.state == TrialState.PRUNED for trial in material.trials)
     pruning = f"; {pruned} of {len(material.trials)} trials were pruned, which saved {saved.share:.0%} of the steps"
-    return f"{head}{against}{pruning if pruned else ''}."
+    return f"{head}{against}{pruning if pruned else ''}; {confidence(best)}."
+
+
+def confidence(best: BestView) -> str:
+    """How sure the value of the best configuration is, in half a sentence."""
+    runs = best.finalists[0] if best.finalists else None
+    if runs is None or runs.mean is None:
+        return "it is the value of one run, so how much of it is luck is not known"
+    seeds = f"{len(runs.values)} fresh seed{'s' if len(runs.values) != 1 else ''}"
+    if runs.half is None:
+        return f"over {seeds} its mean is {number(runs.mean)}"
+    return f"over {seeds} its mean is {number(runs.mean)} +/- {number(runs.half)} (95 % interval)"
 
 
 def front_table(best: BestView) -> tuple[list[str], list[list[str]]]:
@@ -180,6 +194,27 @@ def kl_limits(document: Mapping[str, Any]) -> dict[str, float]:
         if isinstance(above, (int, float)):
             found[f"kl_ceiling above {above:g}"] = float(above)
     return {label: bound for label, bound in found.items() if isfinite(bound)}
+
+
+def constraint_rows(material: Material) -> list[list[str]]:
+    """Each constraint, whether it holds for the best trial and by how much, and how many trials broke it."""
+    best = material.best.trial.violations if material.best is not None else {}
+    rows = []
+    for text in map(str, material.rules.get("constraints") or ()):
+        by = best.get(text)
+        held = "-" if by is None else f"{'holds' if by <= 0 else 'broken'} by {number(abs(by))}"
+        broke = [str(trial.number) for trial in material.trials if not trial.violations.get(text, 0.0) <= 0]
+        rows.append([text, held, f"{len(broke)} of {len(material.trials)}"])
+    return rows
+
+
+def seeds(material: Material) -> dict[str, object]:
+    """The seeds: of the sampler, and of the best configuration's training where it is set."""
+    found: dict[str, object] = {"sampler": seed_of(material.rules)}
+    for override in material.best.overrides if material.best is not None else ():
+        if override.startswith("trainer.seed="):
+            found["trainer.seed"] = override.partition("=")[2]
+    return found
 
 
 def seed_of(document: Mapping[str, Any]) -> object:

@@ -20,7 +20,7 @@ from autotune.reports.facts import (
     front_table,
     number,
     savings,
-    seed_of,
+    seeds,
     stage_rows,
     text_of,
     verdict,
@@ -28,6 +28,7 @@ from autotune.reports.facts import (
     why,
 )
 from autotune.reports.figures import Figure, curve_figure, parallel_figure
+from autotune.reports.html_evidence import constraints, importances, samples
 from autotune.views import BestView, TrialView
 
 _EVENTS = 300
@@ -43,7 +44,15 @@ td.n, th.n { text-align: right }
 tr.best { background: #fff3e6 } tr.changed td { font-weight: 600 } tr.faded { color: #777 }
 pre { background: #f6f6f6; padding: .8rem; overflow-x: auto } code, pre { font-size: .9em }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem } dt { color: #666 } dd { margin: 0 }
-.note { color: #666 }
+.note { color: #666 } .faint { color: #999 } .bar { display: inline-block; height: .7em; background: currentColor }
+td.text { white-space: pre-wrap; overflow-wrap: anywhere; min-width: 6rem; max-width: 26rem }
+@page { margin: 15mm }
+@media print {
+  body { max-width: none; margin: 0; font-size: 10pt } .scroll { overflow: visible } details { display: none }
+  h2 { break-after: avoid } tr, .plot, pre { break-inside: avoid }
+  pre { white-space: pre-wrap; overflow-wrap: anywhere }
+  .verdict, tr.best, .bar { print-color-adjust: exact } th, td { padding-right: .5rem }
+}
 """
 _SCRIPT = """
 for (const holder of document.querySelectorAll('.plot')) {
@@ -65,6 +74,7 @@ def render_html(material: Material) -> str:
         _facts(material),
         _stages(material),
         _best(material),
+        constraints(material),
         "<h2>Curves</h2>",
         _holder("curves", figures["curves"], "No trial has reported a step yet."),
         "<p class=note>Pruned and failed trials are faded, the default configuration is dashed, the best trial is "
@@ -73,6 +83,8 @@ def render_html(material: Material) -> str:
         _holder("parallel", figures["parallel"], "Parallel coordinates need two trials with searched parameters."),
         "<p class=note>Each line is a trial, from its parameters to its value on the last axis. A line that ends "
         "early has no value, a line that skips an axis does not have that parameter.</p>",
+        importances(material),
+        samples(material),
         _trials(material),
         _pruning(material),
         _advice(material),
@@ -255,7 +267,13 @@ def _reproduce(material: Material) -> str:
     made = ", ".join(f"{name} {found}" for name, found in versions().items())
     return (
         f"<h2>How to reproduce it</h2><pre>{escape(chr(10).join(again))}</pre>"
-        + _definitions([("seed", str(seed_of(material.rules))), ("versions", made), ("files", material.job.directory)])
+        + _definitions(
+            [
+                ("seeds", ", ".join(f"{name} {seed}" for name, seed in seeds(material).items())),
+                ("versions", made),
+                ("files", material.job.directory),
+            ]
+        )
         + f"<details><summary>The space file, as it was resolved</summary><pre>{escape(document)}</pre></details>"
     )
 

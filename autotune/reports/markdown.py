@@ -11,17 +11,19 @@ from autotune.reports.facts import (
     KL,
     STAGE_HEADERS,
     Material,
+    constraint_rows,
     differences,
     duration,
     front_table,
     number,
     savings,
-    seed_of,
+    seeds,
     stage_rows,
     verdict,
     versions,
     why,
 )
+from autotune.reports.importance import Association, importance
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
 
@@ -62,10 +64,15 @@ def render_markdown(material: Material) -> str:
         f"{duration(job.cost_s)} of trials, {job.cost_gpu_hours:.2f} GPU-hours. Pruning saved {saved.steps_saved} of "
         f"{saved.steps_run + saved.steps_saved} training steps ({saved.share:.0%}).",
         "",
+        *_constraints(material),
+        *_importance(material),
+        *_samples(material),
         *_advice(material),
         "## How to reproduce it",
         "",
-        f"Space file: `{_code(job.directory)}/space.yaml`, seed {seed_of(material.rules)}.",
+        f"Space file: `{_code(job.directory)}/space.yaml`, seeds: "
+        + ", ".join(f"{name} {seed}" for name, seed in seeds(material).items())
+        + ".",
     ]
     if material.best is not None:
         lines += ["", "```bash", _code(material.best.command), "```"]
@@ -80,6 +87,44 @@ def _advice(material: Material) -> list[str]:
     followed = followed_rows(material.job.advised)
     table = _table(FOLLOWED_HEADERS, followed)
     return [*found, "## What came of advice that was followed", "", *table, ""] if followed else found
+
+
+def _constraints(material: Material) -> list[str]:
+    rows = constraint_rows(material)
+    headers = ["constraint", "the best trial", "trials that broke it"]
+    return ["## Constraints", "", *_table(headers, rows), ""] if rows else []
+
+
+def _importance(material: Material) -> list[str]:
+    rows = [[f"`{row.path}`", _strength(row.objective), _strength(row.kl)] for row in importance(material.trials)]
+    headers = ["parameter", material.job.objective.metric, KL]
+    note = "Rank correlation with the result; in brackets where chance alone reaches as much."
+    return ["## Importance", "", *_table(headers, rows), "", note, ""] if rows else []
+
+
+def _strength(found: Association | None) -> str:
+    if found is None:
+        return "-"
+    text = f"{found.strength:{'+' if found.signed else ''}.2f}"
+    return text if found.sure else f"({text})"
+
+
+def _samples(material: Material) -> list[str]:
+    if not material.samples:
+        return []
+    rows = [
+        [
+            one.prompt,
+            one.ground_truth,
+            one.base.text if one.base else "-",
+            number(one.base.reward) if one.base else "-",
+            one.best.text,
+            number(one.best.reward),
+        ]
+        for one in material.samples
+    ]
+    headers = ["prompt", "expected", "base", "reward", f"best, step {material.samples[0].step}", "reward"]
+    return ["## Answers", "", *_table(headers, rows), ""]
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

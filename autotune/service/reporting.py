@@ -5,20 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune.errors import NotFoundError
+from autotune.errors import NotFoundError, UsageError
+from autotune.spec.nearest import did_you_mean
 from autotune.states import JOB_ENDS, JobState
 
 if TYPE_CHECKING:
     from autotune.service.service import Service
 
 
-def report_job(service: Service, job_id: str) -> Path:
-    """Writes the report unless the one that is there was written after the job ended; returns its path."""
-    from autotune.reports import write_report
+def report_job(service: Service, job_id: str, form: str = "html") -> Path:
+    """Writes the report unless the one that is there was written after the job ended; returns its path.
 
+    Raises:
+        UsageError: If there is no such form.
+    """
+    from autotune.reports import FORMATS, write_report
+
+    if form not in FORMATS:
+        raise UsageError(f"format: got {form!r}, allowed are {', '.join(FORMATS)}.", hint=did_you_mean(form, FORMATS))
     job = service.job(job_id)
     directory = service.settings.job_dir(job.id)
-    path = directory / "report.html"
+    path = directory / f"report{FORMATS[form]}"
     ended = JobState(job.state) in JOB_ENDS and job.ended_at is not None
     if ended and path.is_file() and path.stat().st_mtime >= (job.ended_at or 0.0):
         return path
@@ -27,7 +34,7 @@ def report_job(service: Service, job_id: str) -> Path:
     except NotFoundError:
         best = None
     trials = service.trials(job_id, limit=100_000).items
-    return write_report(
+    write_report(
         job=job,
         trials=trials,
         curves=service.curves(job_id),
@@ -37,3 +44,4 @@ def report_job(service: Service, job_id: str) -> Path:
         directory=directory,
         advice=service.advice(job_id),
     )
+    return path

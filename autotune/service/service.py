@@ -10,11 +10,14 @@ from typing import TypeVar
 from autotune.access import LOCAL, Caller, Role
 from autotune.clock import Clock, SystemClock
 from autotune.errors import AutotuneError, ConflictError, NotFoundError, UsageError
+from autotune.preflight import Check
 from autotune.service import verbs
 from autotune.service.acting import Acting
 from autotune.service.diagnosis import diagnose
 from autotune.service.doorkeeper import Doorkeeper
+from autotune.service.examining import examine
 from autotune.service.exporting import export_view
+from autotune.service.kept import KeptViews
 from autotune.service.planning import plan_view
 from autotune.service.present import event_view, job_view, trial_view
 from autotune.service.safety import refuse_code
@@ -59,6 +62,7 @@ class Service(Acting):
         self.clock = clock or SystemClock()
         self.caller = LOCAL
         self.access = Doorkeeper(store, self.clock)
+        self._kept = KeptViews()
 
     def as_caller(self, caller: Caller) -> Service:
         """The same service, asked by somebody: what that person may not do is refused."""
@@ -75,6 +79,14 @@ class Service(Acting):
             InvalidSpaceError: With every problem of the space.
         """
         return plan_view(look_up(self._resolve(source, file), file, self.store), self.settings)
+
+    def examine(self, source: str, file: str) -> list[Check]:
+        """What can be said of a space on this machine before anything is spent; nothing is stored.
+
+        Raises:
+            InvalidSpaceError: With every problem of the space.
+        """
+        return examine(look_up(self._resolve(source, file), file, self.store), self.settings)
 
     def submit(self, source: str, file: str, idempotency_key: str | None = None) -> tuple[JobView, bool]:
         """Stores a job and says whether it is new.
@@ -167,7 +179,7 @@ class Service(Acting):
         with self.store.read() as work:
             job = work.jobs.get(job_id)
             study = named(work.jobs.studies(job_id), job_id, stage)
-            records = work.trials.list(job_id, study.stage, after=after, state=wanted, limit=limit + 1)
+            records = work.trials.list(job_id, study.stage, after=after, state=wanted, limit=limit + 1, whole=False)
         views = [trial_view(record, job, study) for record in records[:limit]]
         return Page(items=views, next=str(views[-1].number) if len(records) > limit else None)
 
@@ -274,15 +286,16 @@ class Service(Acting):
         lines = path.read_text(errors="replace").splitlines(keepends=True)
         return "".join(lines[-tail:])
 
-    def report(self, job_id: str) -> Path:
-        """The job's HTML report, written afresh unless the job ended before the report was written.
+    def report(self, job_id: str, form: str = "html") -> Path:
+        """The job's report as ``html``, ``markdown`` or ``json``, written afresh unless the job ended before.
 
         Raises:
             NotFoundError: If there is no such job.
+            UsageError: If there is no such form.
         """
         from autotune.service.reporting import report_job
 
-        return report_job(self, job_id)
+        return report_job(self, job_id, form)
 
     def document(self, job_id: str) -> Mapping[str, object]:
         """The space of a job as plain JSON, as it was resolved when it was submitted."""
@@ -312,6 +325,9 @@ class Service(Acting):
         return resolved
 
     def _job_view(self, work: UnitOfWork, job: Job) -> JobView:
+        return self._kept.view(job, lambda: self._made_view(work, job))
+
+    def _made_view(self, work: UnitOfWork, job: Job) -> JobView:
         studies = work.jobs.studies(job.id)
         trials = {
             study.stage: work.trials.answers(job.id, study.stage)

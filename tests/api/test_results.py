@@ -1,6 +1,8 @@
 from dataclasses import asdict, replace
 from math import inf, nan
 
+import pytest
+
 from autotune.views import EventView
 from tests.fakes import finished_job, make_pruned, make_trial
 
@@ -72,3 +74,13 @@ def test_the_report_is_html_that_may_reach_for_nothing(http, finished):
     assert answer.headers["content-type"].startswith("text/html")
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
     assert "<title>demo-1</title>" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    [("html", "text/html; charset=utf-8"), ("markdown", "text/markdown; charset=utf-8"), ("json", "application/json")],
+)
+def test_a_report_is_served_in_three_forms(http, finished, form, kind):
+    answer = http.get("/v1/jobs/demo-1/report", params={"format": form})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+    assert http.get("/v1/jobs/demo-1/report?format=pdf").status_code == 400

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -225,3 +226,18 @@ def test_a_followed_log_prints_each_line_once_and_whole(capsys):
 )
 def test_only_lines_that_were_added_to_a_window_are_new(before, now, new):
     assert added(before, now) == new
+
+
+@pytest.mark.parametrize(
+    ("form", "name"), [("html", "report.html"), ("markdown", "report.md"), ("json", "report.json")]
+)
+def test_a_report_comes_in_three_forms(cli, form, name):
+    cli.service.add(finished_job(directory=str(cli.service.directory)), finished_trials())
+    assert Path(cli("report", "demo-1", "--format", form).stdout.strip()).name == name
+
+
+def test_a_form_that_no_report_has_names_those_it_has(cli):
+    cli.service.add(finished_job(), finished_trials())
+    done = cli("report", "demo-1", "--format", "pdf")
+    assert done.exit_code == 2
+    assert "got 'pdf', allowed are html, markdown, json" in done.stderr

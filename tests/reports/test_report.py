@@ -84,7 +84,8 @@ def test_the_verdict_is_one_sentence_with_both_values_and_what_pruning_saved(tmp
     page = report(tmp_path)
     assert (
         "Trial 1 is the best with eval/reward 0.6, 0.1 better than the default configuration (0.5); "
-        "1 of 4 trials were pruned, which saved 25% of the steps." in page.text
+        "1 of 4 trials were pruned, which saved 25% of the steps; "
+        "it is the value of one run, so how much of it is luck is not known." in page.text
     )
 
 
@@ -149,7 +150,7 @@ def test_how_to_reproduce_has_command_seed_versions_and_the_space(tmp_path):
     assert "python -m trainer trainer.optim.lr=0.002" in text
     assert "optuna 5" in text
     assert "kl_ceiling:\n    above: 0.15" in text
-    assert "seed3" in text.replace("\n", "")
+    assert "seedssampler 3" in text.replace("\n", "")
 
 
 def test_nothing_from_outside_becomes_markup(tmp_path):
@@ -217,6 +218,7 @@ def test_finalists_are_shown_with_their_means_and_what_they_are_worth(tmp_path):
     best = replace(make_best(job, trials), finalists=finalists, finding="Trial 1 wins; its lead is within <noise>.")
     text = report(tmp_path, job=job, trials=trials, best=best).text
     assert "Trial 1 wins; its lead is within <noise>." in text
+    assert "over 2 fresh seeds its mean is 0.62 +/- 0.127 (95 % interval)." in text
     assert all(word in text for word in ("finalist", "0.62", "\u00b1 0.127", "0.61, 0.63"))
 
 
@@ -241,7 +243,7 @@ def test_the_markdown_says_the_same(tmp_path):
 def test_a_report_replaces_the_old_one_and_leaves_nothing_beside_it(tmp_path):
     report(tmp_path, job=make_job(), trials=[])
     report(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.md"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.json", "report.md"]
     assert "Trial 1 is the best" in (tmp_path / "report.html").read_text()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotune.cli.arguments import AsJson, Job
-from autotune.cli.completion import complete_stage, complete_target, complete_trial
+from autotune.cli.completion import FORMS, complete_form, complete_stage, complete_target, complete_trial
 from autotune.errors import NotAllowedError, UsageError
 
 if TYPE_CHECKING:
@@ -116,15 +116,18 @@ def logs(
 
 def report(
     job: Job,
+    form: Annotated[
+        str, typer.Option("--format", help="html, markdown or json.", autocompletion=complete_form)
+    ] = "html",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the report to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a job's HTML report and say where it is."""
+    """Write a job's report, one file that needs nothing else, and say where it is."""
     from autotune.cli.connect import connect
     from autotune.cli.output import data, print_json
 
     with connect() as connection:
-        path = _report(connection, job, output)
+        path = _report(connection, job, form, output)
     if as_json:
         print_json({"job": job, "path": path})
     else:
@@ -177,13 +180,15 @@ def _write(lines: list[str]) -> None:
     sys.stdout.flush()
 
 
-def _report(connection: Connection, job: str, output: Path | None) -> Path:
-    html = connection.client.report(job)
+def _report(connection: Connection, job: str, form: str, output: Path | None) -> Path:
+    if form not in FORMS:
+        raise UsageError(f"--format: got {form!r}, allowed are {', '.join(FORMS)}.")
+    text = connection.client.report(job, form=form)
     if output is None:
         if connection.embedded is not None:
-            return Path(connection.client.job(job).directory) / "report.html"
-        output = Path(f"{job}-report.html")
-    write_text(output, html)
+            return Path(connection.client.job(job).directory) / f"report{FORMS[form]}"
+        output = Path(f"{job}-report{FORMS[form]}")
+    write_text(output, text)
     return output.absolute()
 
 
