@@ -24,7 +24,7 @@ ALLOWABLE: Mapping[str, str] = {
 class Settings(BaseSettings):
     """Settings of the command line and of the service, from ``AUTOTUNE_*`` variables."""
 
-    model_config = SettingsConfigDict(env_prefix="AUTOTUNE_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="AUTOTUNE_", env_ignore_empty=True, frozen=True, extra="ignore")
 
     home: Path = Field(default=Path("~/.autotune"), description="Where databases, trials and caches live.")
     url: str | None = Field(default=None, description="The service to talk to; without it the service runs embedded.")
