@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from autotune.backends.adapter.record import Record
 from autotune.backends.adapter.verl_checkpoints import Checkpoints
 from autotune.backends.verl.metrics import console_step, translate
 
+LAUNCHER = Path(__file__).with_name("verl_launcher.py")
 _NOT_FINITE = "grad_norm is not finite"
 
 
@@ -50,7 +51,7 @@ def run_verl(config: Mapping[str, Any], directory: Path) -> int:
 
     env = {**environment(dict(os.environ), temporary, log), **dict(own["env"])}
     workdir = Path(own["workdir"] or directory)
-    child = Child(own["command"], env, workdir, on_line=metrics.on_line, on_look=look, stall_s=own["stall_s"])
+    child = Child(launched(own["command"]), env, workdir, on_line=metrics.on_line, on_look=look, stall_s=own["stall_s"])
     try:
         code = child.run()
     except OSError as error:
@@ -63,6 +64,12 @@ def run_verl(config: Mapping[str, Any], directory: Path) -> int:
     if child.hung:
         return hung(record, own["stall_s"])
     return end_like(code) if code != 0 else _ended_well(record, checkpoints.start, int(own["steps"]))
+
+
+def launched(command: Sequence[str]) -> list[str]:
+    """The command by way of the launcher, which gives the run's Ray a job id, and so its sockets names, of its own."""
+    python, option, module, *arguments = command
+    return [python, str(LAUNCHER), module, *arguments] if option == "-m" else list(command)
 
 
 def environment(outer: Mapping[str, str], temporary: str, log: Path) -> dict[str, str]:
