@@ -1,4 +1,4 @@
-"""Reads docker-compose.yml as `docker compose` does: merge keys, variables, what a service runs and in which environment."""
+"""Reads docker-compose.yml as `docker compose` does: merge keys, variables, what a service runs, its environment."""
 
 from __future__ import annotations
 
