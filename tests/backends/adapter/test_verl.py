@@ -119,7 +119,7 @@ def test_a_run_that_stops_early_with_exit_code_zero_has_not_finished(run):
 
 
 def test_a_run_that_hangs_is_ended(run):
-    _, outcome, _ = run("hang@3", stall_s=3.0)
+    _, outcome, _ = run("hang@3", stall_s=12.0)
     assert (outcome.kind, outcome.last_step) == (EndKind.CRASH, 2)
     assert "ended as hung" in outcome.message
 
