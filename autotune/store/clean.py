@@ -9,6 +9,8 @@ from typing import cast
 
 from autotune.spec.values import JsonValue
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
 
 def text(value: str) -> str:
     """A string without NUL and lone surrogates, which PostgreSQL and UTF-8 refuse (logs of crashed processes)."""
@@ -46,4 +48,4 @@ def dumps(value: object) -> str:
     Raises:
         ValueError: If a non-finite number is left in ``value``.
     """
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)

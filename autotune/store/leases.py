@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
 
 from autotune.errors import ConflictError, LeaseLostError, NotFoundError
 from autotune.states import JobState
+from autotune.store import hot
 from autotune.store.models import jobs
 from autotune.store.values import Lease
 
@@ -24,8 +25,7 @@ def check_lease(connection: Connection, lease: Lease) -> None:
     Raises:
         LeaseLostError: If another driver holds the job by now, or the lease was given up.
     """
-    statement = select(jobs.c.lease_owner, jobs.c.lease_token).where(jobs.c.id == lease.job).with_for_update()
-    row = connection.execute(statement).one_or_none()
+    row = connection.execute(hot.LEASE, {hot.KEY: lease.job}).one_or_none()
     if row is None or row.lease_token != lease.token or row.lease_owner != lease.owner:
         raise _lost(lease, None if row is None else row.lease_owner)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import builtins
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from typing import Any
 
-from sqlalchemy import Connection, Select, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, func, literal, or_, select, update
 
 from autotune.errors import NotFoundError, UsageError
-from autotune.search.types import Point, Trial
+from autotune.search.types import Metrics, Trial
 from autotune.spec.values import JsonValue
 from autotune.states import TrialState
 from autotune.store import clean, rows
@@ -17,6 +18,7 @@ from autotune.store.curves import thin
 from autotune.store.models import attempts, events, points, studies, trials
 from autotune.store.values import AttemptRecord, Curve, EventRecord, Totals, TrialRecord
 
+_Step = tuple[int, Metrics]
 _HEAVY = ("params", "config", "metrics")
 
 
@@ -34,6 +36,7 @@ class TrialRepository:
         after: int = -1,
         state: TrialState | None = None,
         limit: int | None = None,
+        whole: bool = True,
     ) -> tuple[TrialRecord, ...]:
         """Trials of a stage by number, each with the last value of each metric.
 
@@ -43,8 +46,10 @@ class TrialRepository:
             after: Only trials with a greater number.
             state: Only trials in this state; ``None`` = all.
             limit: At most this many; ``None`` = all.
+            whole: With the complete configuration, which is most of a row.
         """
-        statement = _of(job, stage).add_columns(*trials.c).where(trials.c.number > after).order_by(trials.c.number)
+        columns = trials.c if whole else _without("config")
+        statement = _of(job, stage).add_columns(*columns).where(trials.c.number > after).order_by(trials.c.number)
         if state is not None:
             statement = statement.where(trials.c.state == str(state))
         found = self._connection.execute(statement.limit(limit))
@@ -55,10 +60,8 @@ class TrialRepository:
 
         Without their parameters and their configuration, which are most of a row.
         """
-        columns = [column for column in trials.c if column.name not in _HEAVY]
-        empty = [literal(None).label(name) for name in _HEAVY]
         decides = or_(trials.c.state == str(TrialState.COMPLETED), trials.c.source != "sampler")
-        statement = _of(job, stage).add_columns(*columns, *empty).where(decides).order_by(trials.c.number)
+        statement = _of(job, stage).add_columns(*_without(*_HEAVY)).where(decides).order_by(trials.c.number)
         return tuple(rows.read_trial(row) for row in self._connection.execute(statement))
 
     def get(self, job: str, number: int, stage: int = 0) -> TrialRecord:
@@ -117,15 +120,15 @@ class TrialRepository:
             raise UsageError(f"max_points: got {max_points}, allowed are whole numbers from 2.")
         statement = (
             _of(job, stage)
-            .add_columns(trials.c.number, points.c.step, points.c.time, points.c.metrics)
+            .add_columns(trials.c.number, points.c.step, points.c.metrics)
             .join(points, points.c.trial == trials.c.id)
             .order_by(trials.c.number, points.c.step)
         )
         if numbers:
             statement = statement.where(trials.c.number.in_(builtins.list(numbers)))
-        found: dict[int, builtins.list[Point]] = defaultdict(builtins.list)
-        for row in self._connection.execute(statement):
-            found[row.number].append(rows.read_point(row))
+        found: dict[int, builtins.list[_Step]] = defaultdict(builtins.list)
+        for number, step, values in self._connection.execute(statement):
+            found[number].append((step, values))
         curves = (_curve(number, curve, metrics, max_points) for number, curve in found.items())
         return tuple(curve for curve in curves if curve.steps)
 
@@ -167,16 +170,21 @@ class TrialRepository:
         return {stage: Totals(states=states[stage], cost_s=cost[stage]) for stage in states}
 
 
+def _without(*names: str) -> builtins.list[ColumnElement[Any]]:
+    """A trial's columns, with nothing in those that are named."""
+    return [literal(None).label(column.name) if column.name in names else column for column in trials.c]
+
+
 def _of(job: str, stage: int) -> Select[*tuple[()]]:
     return select().select_from(trials).join(studies).where(studies.c.job == job, studies.c.stage == stage)
 
 
-def _curve(number: int, curve: builtins.list[Point], metrics: Collection[str], max_points: int) -> Curve:
-    names = builtins.list(metrics) or sorted({name for point in curve for name in point.metrics})
-    present = {name: [place for place, point in enumerate(curve) if name in point.metrics] for name in names}
+def _curve(number: int, curve: builtins.list[_Step], metrics: Collection[str], max_points: int) -> Curve:
+    names = builtins.list(metrics) or sorted({name for _, values in curve for name in values})
+    present = {name: [place for place, (_, values) in enumerate(curve) if name in values] for name in names}
     chosen = [curve[place] for place in thin(builtins.list(present.values()), max_points)]
     return Curve(
         trial=number,
-        steps=[point.step for point in chosen],
-        metrics={name: [point.metrics.get(name) for point in chosen] for name in names},
+        steps=[step for step, _ in chosen],
+        metrics={name: [values.get(name) for _, values in chosen] for name in names},
     )

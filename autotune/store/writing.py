@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Table, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from autotune.search.types import Point, Trial
 from autotune.spec.values import FlatConfig
-from autotune.store import clean, rows
+from autotune.store import clean, hot, rows
 from autotune.store.models import attempts, points
 
 
@@ -32,6 +31,15 @@ class Known:
     metrics: dict[str, float | None]
     attempt: int = 0
     spent_before: float = 0.0
+
+
+def do_not_wait_for_the_disk(connection: Connection) -> None:
+    """Lets PostgreSQL commit this transaction before it is on disk; nothing but a crash of the server can lose it.
+
+    SQLite is set up like this for every transaction (see ``engine``).
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET LOCAL synchronous_commit TO OFF")
 
 
 def save_attempt(connection: Connection, trial: Trial, known: Known, at: float | None) -> None:
@@ -68,8 +76,8 @@ def save_attempt(connection: Connection, trial: Trial, known: Known, at: float |
         fixed = {"trial": known.id, "number": number, "started_at": started}
         _upsert(connection, attempts, [fixed | moving], tuple(moving))
     else:
-        own = (attempts.c.trial == known.id, attempts.c.number == number)
-        connection.execute(update(attempts).where(*own).values(**moving))
+        row = {hot.KEY: known.id, hot.NUMBER: number}
+        connection.execute(hot.update_attempt(frozenset(moving)), {**moving, **row})
 
 
 def save_points(
@@ -92,9 +100,7 @@ def save_points(
         _upsert(connection, points, list(by_step.values()), ("time", "metrics"))
 
 
-def _upsert(connection: Connection, table: Table, values: Sequence[dict[str, object]], replaced: Sequence[str]) -> None:
-    keys = list(table.primary_key.columns)
-    statement: sqlite.Insert | postgresql.Insert
-    statement = sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
-    excluded = {name: statement.excluded[name] for name in replaced}
-    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=excluded), list(values))
+def _upsert(
+    connection: Connection, table: Table, values: Sequence[dict[str, object]], replaced: tuple[str, ...]
+) -> None:
+    connection.execute(hot.upsert(table, connection.dialect.name, replaced), list(values))

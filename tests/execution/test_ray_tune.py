@@ -220,7 +220,7 @@ def test_a_cluster_that_does_not_answer_is_named(no_strays, monkeypatch):
 
 
 def test_a_deep_temporary_directory_gives_way_to_a_short_one(monkeypatch):
-    monkeypatch.setattr(ray_tune.tempfile, "gettempdir", lambda: "/tmp/" + "x" * 60)
+    monkeypatch.setattr(ray_home.tempfile, "gettempdir", lambda: "/tmp/" + "x" * 60)
     with ray_home.ray_home() as directory:
         assert directory.is_dir()
         assert len(str(directory)) <= ray_home._SOCKET_ROOM

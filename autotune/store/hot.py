@@ -1,0 +1,40 @@
+"""The statements of every reported step, built once: composing one takes longer than running it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+
+from sqlalchemy import Select, Table, Update, bindparam, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from autotune.store.models import attempts, jobs, trials
+
+KEY, NUMBER = "key_of_row", "number_of_row"
+"""Parameters that name the row; no column is called so."""
+
+LEASE: Select[tuple[str | None, int]] = (
+    select(jobs.c.lease_owner, jobs.c.lease_token).where(jobs.c.id == bindparam(KEY)).with_for_update()
+)
+"""Who holds a job, which stays so until the transaction ends."""
+
+
+@cache
+def update_trial(columns: frozenset[str]) -> Update:
+    """Changes these columns of one trial."""
+    return update(trials).where(trials.c.id == bindparam(KEY)).values({name: bindparam(name) for name in columns})
+
+
+@cache
+def update_attempt(columns: frozenset[str]) -> Update:
+    """Changes these columns of one attempt."""
+    own = (attempts.c.trial == bindparam(KEY), attempts.c.number == bindparam(NUMBER))
+    return update(attempts).where(*own).values({name: bindparam(name) for name in columns})
+
+
+@cache
+def upsert(table: Table, dialect: str, replaced: Collection[str]) -> sqlite.Insert | postgresql.Insert:
+    """Inserts rows; of those that are there already the named columns are replaced."""
+    statement = sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+    excluded = {name: statement.excluded[name] for name in replaced}
+    return statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=excluded)
