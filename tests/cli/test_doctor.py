@@ -49,3 +49,25 @@ def test_the_embedded_way_answers_without_any_port(cli, socket_disabled):
         assert connection.client.ready() == {"database": "ok", "mlflow": "ok"}
         with pytest.raises(Exception, match="none"):
             connection.client.job("none")
+
+
+def test_a_space_is_looked_at_too(cli, space):
+    done = cli("doctor", "space.yaml", "--json")
+    assert done.exit_code == 3, done.stderr
+    document = json.loads(done.stdout)
+    found = [check for check in document["checks"] if check["name"] == "model"]
+    assert found == [
+        {"name": "model", "status": "fail", "text": "there is no model", "fix": "Name one.", "exit_code": 3}
+    ]
+
+
+def test_a_space_with_a_mistake_is_a_failed_check_with_its_place(cli, tmp_path):
+    done = cli("doctor", "nowhere.yaml")
+    assert done.exit_code == 4
+    assert "nowhere.yaml" in done.stdout
+
+
+def test_of_a_space_for_a_service_elsewhere_its_plan_is_shown(remote, space):
+    done = remote("doctor", "space.yaml")
+    assert done.exit_code == 0, done.stdout
+    assert "files and GPUs are the service's to look at" in done.stdout

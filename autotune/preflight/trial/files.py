@@ -16,11 +16,22 @@ def files(trial: TrialContext) -> Iterator[Problem]:
     """Data files, and verl's file with the reward function."""
     if not trial.here:
         return
+    for key, path in _named(trial):
+        if _judged(trial, path) and not Path(path).exists():
+            yield _missing(key, path)
+
+
+def paths(trial: TrialContext) -> list[str]:
+    """The files that the configuration names."""
+    return [path for _, path in _named(trial)]
+
+
+def _named(trial: TrialContext) -> Iterator[tuple[str, str]]:
     for key in _NATIVE if trial.backend == "native" else _VERL:
         value = trial.config.get(key)
         for path in value if isinstance(value, list) else [value]:
-            if isinstance(path, str) and path and _judged(trial, path) and not Path(path).exists():
-                yield _missing(key, path)
+            if isinstance(path, str) and path:
+                yield key, path
 
 
 def _judged(trial: TrialContext, path: str) -> bool:
