@@ -11,6 +11,7 @@ import yaml
 
 from autotune.access import LOCAL, Caller
 from autotune.errors import ConflictError, InvalidSpaceError, NotFoundError, Problem, UnauthenticatedError, UsageError
+from autotune.preflight import Check, Status
 from autotune.states import JOB_ENDS, JobState, check_job_transition
 from autotune.views import (
     AdviceView,
@@ -272,6 +273,10 @@ class FakeService:
 
     def plan(self, source: str, file: str) -> PlanView:
         return make_plan(self._name(source, file))
+
+    def examine(self, source: str, file: str) -> list[Check]:
+        self._name(source, file)
+        return [Check(name="model", status=Status.FAIL, text="there is no model", fix="Name one.", exit_code=3)]
 
     def submit(self, source: str, file: str, idempotency_key: str | None) -> tuple[JobView, bool]:
         self.calls.append(("submit", source, file, idempotency_key))
