@@ -110,6 +110,7 @@ class JobView:
         stage: Name of the stage that the job is at, or was at last; empty without stages.
         stages: The stages in order; empty for a job with one search.
         objectives: All objectives where there are several; ``objective`` is the first of them.
+        waits: What a queued job waits for, where that is more than its turn: a quota, a database or a Ray that is away.
         front: Then the trials that nobody beats in everything, so far; the best is their compromise.
         advised: What became of the trials that came from advice, by rule; empty where the space enqueues none.
     """
@@ -142,6 +143,7 @@ class JobView:
     objectives: list[ObjectiveView] = field(default_factory=list)
     front: list[int] = field(default_factory=list)
     advised: list[AdvisedView] = field(default_factory=list)
+    waits: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

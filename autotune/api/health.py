@@ -21,9 +21,18 @@ class Alive:
     version: str
 
 
+WAITED_FOR = frozenset({"disk", "mlflow", "ray"})
+"""Components that the service does without for a while: people see their jobs, and the jobs wait."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ready:
-    """Every component is ``ok``."""
+    """Whether requests are answered.
+
+    Attributes:
+        status: ``ok``, or ``degraded`` while jobs wait for a component.
+        components: Component -> ``ok``, or what is wrong with it.
+    """
 
     status: str
     components: dict[str, str]
@@ -39,9 +48,12 @@ def livez() -> Alive:
 
 @router.get("/readyz", operation_id="isReady", responses=documented(503))
 def readyz(service: Service) -> Ready:
-    """Answers 200 when every component works, else 503 with what is wrong."""
+    """Answers 200 while requests can be answered, else 503 with what is wrong.
+
+    A cluster, an MLflow or a disk that jobs wait for is told of and leaves the service ready.
+    """
     components = dict(service.ready())
     problems = [Problem(path=name, message=state) for name, state in components.items() if state != "ok"]
-    if problems:
+    if any(problem.path not in WAITED_FOR for problem in problems):
         raise UnreachableError("not ready: " + "; ".join(str(problem) for problem in problems), problems=problems)
-    return Ready(status="ok", components=components)
+    return Ready(status="degraded" if problems else "ok", components=components)

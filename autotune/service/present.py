@@ -58,7 +58,11 @@ def objective_views(objective: Objective) -> list[ObjectiveView]:
 
 
 def job_view(
-    job: Job, totals: Mapping[int, Totals], studies: Sequence[Study], trials: Mapping[int, Sequence[Trial]]
+    job: Job,
+    totals: Mapping[int, Totals],
+    studies: Sequence[Study],
+    trials: Mapping[int, Sequence[Trial]],
+    waits: str = "",
 ) -> JobView:
     """A job as people see it.
 
@@ -67,6 +71,7 @@ def job_view(
         totals: Place of a stage -> its sums.
         studies: The stages' studies.
         trials: Place of a stage -> its trials, at least those of the stage that the job is at.
+        waits: What a queued job waits for.
     """
     whole: Mapping[str, Any] = job.document
     present = shown(studies)
@@ -79,6 +84,7 @@ def job_view(
     return JobView(
         id=job.id,
         name=job.name,
+        waits=waits,
         description=str(whole.get("description", "")),
         owner=job.owner,
         team=job.team,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TypeVar
 
 from autotune.access import LOCAL, Caller, Role
 from autotune.clock import Clock, SystemClock
-from autotune.errors import AutotuneError, ConflictError, NotFoundError, UsageError
+from autotune.errors import ConflictError, NotFoundError, UsageError
 from autotune.preflight import Check
 from autotune.service import verbs
 from autotune.service.acting import Acting
@@ -20,6 +20,7 @@ from autotune.service.exporting import export_view
 from autotune.service.kept import KeptViews
 from autotune.service.planning import plan_view
 from autotune.service.present import event_view, job_view, trial_view
+from autotune.service.readiness import components
 from autotune.service.safety import refuse_code
 from autotune.service.spaces import ResolvedSpace, resolve_document, resolve_space
 from autotune.service.staging import named
@@ -314,7 +315,7 @@ class Service(Acting):
 
     def ready(self) -> Mapping[str, str]:
         """Component -> ``ok``, or what is wrong with it."""
-        return {"database": _ok(self.ping), "home": _ok(self.settings.prepare_home)}
+        return components(self.settings, self.ping)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -334,7 +335,8 @@ class Service(Acting):
             for study in studies
             if study.started_at is not None or study is studies[0]
         }
-        return job_view(job, work.trials.totals_of_stages(job.id), studies, trials)
+        waits = work.jobs.waits_for(job.id) if job.state is JobState.QUEUED else ""
+        return job_view(job, work.trials.totals_of_stages(job.id), studies, trials, waits)
 
 
 def open_service(settings: Settings) -> Service:
@@ -348,14 +350,6 @@ def open_service(settings: Settings) -> Service:
     store = Store(settings.study_database)
     store.migrate()
     return Service(settings, store)
-
-
-def _ok(check: Callable[[], None]) -> str:
-    try:
-        check()
-    except AutotuneError as error:
-        return error.message
-    return "ok"
 
 
 def _state(kind: type[_State], text: str) -> _State:

@@ -15,7 +15,7 @@ from autotune.search.types import Event
 from autotune.states import JOB_ENDS, JobState, check_job_transition
 from autotune.store import clean
 from autotune.store.leases import check_lease, free
-from autotune.store.models import jobs
+from autotune.store.models import events, jobs
 from autotune.store.studies import StudyRepository
 from autotune.store.values import Job, JobError, JobPage, Lease, NewJob
 
@@ -187,6 +187,17 @@ class JobRepository(StudyRepository):
         data = {"from": str(old.state), "to": str(new), "reason": said}
         self.record(job, Event(at=now, kind="job.state", text=sentence, data=data))
         return self.get(job)
+
+    def waits_for(self, job: str) -> str:
+        """What a queued job waits for, as was said last; empty where that is only its turn."""
+        said = select(events.c.kind, events.c.text, events.c.data).where(
+            events.c.job == job, events.c.kind.in_(("job.state", "job.waits"))
+        )
+        last = self._connection.execute(said.order_by(events.c.id.desc()).limit(1)).first()
+        if last is None:
+            return ""
+        text = str(last.text if last.kind == "job.waits" else last.data.get("reason", ""))
+        return text.removeprefix("waits: ") if text.startswith("waits: ") else ""
 
     def request(self, job: str, what: str | None, now: float) -> Job:
         """Leaves a wish for the job's driver, which polls ``requested``; ``None`` takes it back.

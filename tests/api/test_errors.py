@@ -125,9 +125,17 @@ def test_a_body_that_does_not_announce_its_size_is_cut_off_at_the_limit(http, se
 
 def test_not_ready_is_a_503_problem_that_names_the_component(http, service):
     assert http.get("/readyz").json() == {"status": "ok", "components": {"database": "ok", "mlflow": "ok"}}
-    service.components = {"database": "ok", "mlflow": "does not answer"}
+    service.components = {"database": "does not answer", "mlflow": "ok"}
     body = assert_is_problem(http.get("/readyz"), 503, "unreachable")
-    assert [(problem["path"], problem["message"]) for problem in body["problems"]] == [("mlflow", "does not answer")]
+    assert [(problem["path"], problem["message"]) for problem in body["problems"]] == [("database", "does not answer")]
+
+
+@pytest.mark.parametrize("component", ["ray", "mlflow", "disk"])
+def test_what_only_jobs_wait_for_leaves_the_service_ready_and_is_told(http, service, component):
+    service.components = {"database": "ok", component: "does not answer"}
+    answer = http.get("/readyz")
+    assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
+    assert answer.json()["components"][component] == "does not answer"
 
 
 def test_a_sick_database_does_not_make_the_process_look_dead(http, service):

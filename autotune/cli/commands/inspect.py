@@ -142,6 +142,7 @@ def _print_job(job: JobView, trials: list[TrialView], stage: str) -> None:
 
     facts = [
         ("job", f"{job.id} ({job.state})"),
+        ("waits for", job.waits),
         ("description", job.description),
         ("objective", ", ".join(f"{one.direction} {one.metric}" for one in job.objectives or [job.objective])),
         ("progress", progress_line(job)),
