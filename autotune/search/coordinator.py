@@ -159,12 +159,16 @@ class Coordinator:
         if start.label not in known:
             self._wanted.append(start)
 
-    def recover(self, now: float) -> None:
-        """Queues the trials that a driver left running when it died; they go on from their last checkpoint."""
+    def recover(self, now: float, unpaid: Callable[[Trial, float], float] = lambda *_: 0.0) -> None:
+        """Queues the trials that a driver left running when it died; they go on from their last checkpoint.
+
+        ``unpaid`` answers for how many seconds one was at work after its last word, which was at this time.
+        """
         for trial in self._trials.having(TrialState.RUNNING):
-            self._ledger.move(
-                trial, TrialState.QUEUED, now, f"trial {trial.number} was interrupted and is queued again"
-            )
+            heard_at = max((point.time for point in self._ledger.curve(trial)[-1:]), default=0.0)
+            charged = replace(trial, cost_s=trial.cost_s + unpaid(trial, heard_at))
+            text = f"trial {trial.number} was interrupted and is queued again"
+            self._ledger.move(trial, TrialState.QUEUED, now, text, becomes=charged)
 
     def reopen(self, now: float) -> None:
         """Queues the trials that were cancelled or failed, for a job that a person resumes."""
@@ -314,8 +318,6 @@ class Coordinator:
             self._ledger.save(trial, [ended])
         self._ledger.end(attempt)
 
-    # -- what to start ---------------------------------------------------------------------------------------------
-
     def _may_propose(self) -> bool:
         return not self._finals and len(self._trials) < self._space.budget.trials and self._covers(None)
 
@@ -425,8 +427,6 @@ class Coordinator:
             self.close(Closing.GPU_HOURS)
         if never_measured(self._space, self._trials, self._ledger.curves):
             self.close(Closing.NO_OBJECTIVE)
-
-    # -- what an end means -----------------------------------------------------------------------------------------
 
     def _verdict(self, trial: Trial, outcome: Outcome, now: float) -> tuple[Trial, str]:
         curve = self._ledger.curve(trial)

@@ -27,9 +27,11 @@ from autotune.backends.base import Command, Preloading
 from autotune.errors import AutotuneError, LeaseLostError, UnreachableError
 from autotune.execution.ray_home import ray_home
 from autotune.search.book import Book
+from autotune.execution.unpaid import unpaid_s
 from autotune.search.coordinator import Closing, Coordinator, Descent
 from autotune.search.population import Explorer
 from autotune.search.stages import Handover, hand_over, judge_stage
+from autotune.search.population import directory_of as trial_directory
 from autotune.search.types import Trial
 from autotune.service.checking import TrialCheck
 from autotune.service.observers import observers_for
@@ -244,7 +246,8 @@ class JobDriver:
             descent=self._descent(job, study, space.trainer.backend),
             explorer=_explorer(space),
         )
-        coordinator.recover(now)
+        trials = directory_of(self._settings.job_dir(job.id), study) / "trials"
+        coordinator.recover(now, lambda trial, heard_at: unpaid_s(trials / trial_directory(trial.number), heard_at))
         if by_hand:
             coordinator.reopen(now)
         self._poll(coordinator)

@@ -291,3 +291,22 @@ def test_a_study_goes_on_while_anybody_reports_the_objective(make_coordinator, p
     play(coordinator, reward).play()
     states = [trial.state for trial in coordinator.trials.values()]
     assert states == [TrialState.COMPLETED, *[TrialState.FAILED] * 7]
+
+
+def test_a_trial_whose_driver_died_is_charged_for_what_nobody_heard_of(make_coordinator):
+    book = MemoryBook()
+    launch = make_coordinator(book).next_trial(0.0)
+    first = make_coordinator(book)
+    first.recover(1.0)
+    launch = first.next_trial(2.0)
+    first.on_metrics(launch.attempt, 1, {"eval/reward": 1.0}, 3.0, 5.0)
+    asked = []
+
+    def unpaid(trial, heard_at):
+        asked.append((trial.number, heard_at))
+        return 2.5
+
+    successor = make_coordinator(book)
+    successor.recover(60.0, unpaid)
+    assert asked == [(0, 5.0)]
+    assert book.load().trials[0].cost_s == 5.5
