@@ -17,18 +17,21 @@ RULES: Mapping[str, AdviceRule] = {
     "longer_not_better": reward.longer_not_better,
     "gradient_spikes": policy.gradient_spikes,
     "clip_busy": policy.clip_busy,
-    "critic_not_learning": critic.not_learning,
     "many_epochs": arithmetic.many_epochs,
     "short_warmup": arithmetic.short_warmup,
     "slow_steady": reward.slow_steady,
     "kl_too_low": kl.too_close,
     "clip_idle": policy.clip_idle,
+    "critic_not_learning": critic.not_learning,
     "plateau_oscillation": reward.plateau_oscillation,
     "small_batches": arithmetic.small_batches,
     "padding_waste": throughput.padding_waste,
     "cache_pressure": throughput.cache_pressure,
 }
-"""Name -> rule: what destroys a run first, then what holds it back, then what only costs time."""
+"""Name -> rule: what destroys a run first, then what holds it back, then what only costs time.
+
+The critic stands behind the policy: following its rule helped as often as it harmed, when that was measured.
+"""
 
 
 def advise(case: Case) -> tuple[Advice, ...]:
