@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 from urllib.parse import quote
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -31,6 +32,11 @@ class Settings(BaseSettings):
     token: SecretStr | None = Field(default=None, description="The access token for the service at AUTOTUNE_URL.")
     requests_per_s: float = Field(default=50.0, gt=0, description="Requests a second that one token may make.")
     requests_at_once: int = Field(default=200, ge=1, description="Requests that one token may make in one go.")
+    log_format: Literal["text", "json"] = Field(
+        default="text",
+        description="How log records are written: text, or json for JSON lines; with json the service writes them to "
+        "stderr, every request included.",
+    )
     allow: str = Field(
         default="",
         description="What spaces of token holders may run besides the built-in trainer: command, verl, remote_code, "

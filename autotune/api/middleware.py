@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 import uuid
+from collections.abc import Callable
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -15,10 +17,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from autotune import logs
+from autotune.access import Caller
 from autotune.api.problems import problem_response
 from autotune.errors import NotAllowedError
 
 logger = logging.getLogger("autotune.api")
+access_log = logging.getLogger("autotune.access")
 
 MAX_BODY_BYTES = 1024 * 1024
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -40,23 +45,31 @@ class RequestIdentity:
         wanted = Headers(scope=scope).get("x-request-id", "")
         request_id = wanted if _REQUEST_ID.fullmatch(wanted) else uuid.uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
-        started = False
+        began, started, status = time.perf_counter(), False, 500
 
         async def send_marked(message: Message) -> None:
-            nonlocal started
+            nonlocal started, status
             if message["type"] == "http.response.start":
-                started = True
+                started, status = True, message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-ID"] = request_id
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
+        with logs.about(request_id=request_id):
+            try:
+                await self._answer(scope, receive, send_marked, lambda: started)
+            finally:
+                _log_request(scope, status, time.perf_counter() - began)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, started: Callable[[], bool]) -> None:
+        request_id = scope["state"]["request_id"]
         try:
-            await self.app(scope, receive, send_marked)
+            await self.app(scope, receive, send)
         except Exception:
             logger.exception("request %s failed: %s %s", request_id, scope["method"], scope["path"])
-            if started:
+            if started():
                 raise
             response = problem_response(
                 status=500,
@@ -66,7 +79,23 @@ class RequestIdentity:
                 request_id=request_id,
                 hint=f"The service's log tells more about request {request_id}.",
             )
-            await response(scope, receive, send_marked)
+            await response(scope, receive, send)
+
+
+def _log_request(scope: Scope, status: int, seconds: float) -> None:
+    """One line for each answer: never the query, which may hold what people should not have written there."""
+    if not access_log.isEnabledFor(logging.INFO):
+        return
+    caller = scope["state"].get("caller")
+    who = f"{caller.name} ({caller.token})" if isinstance(caller, Caller) and caller.token else None
+    fields = {
+        "method": scope["method"],
+        "route": getattr(scope.get("route"), "path", None),
+        "status": status,
+        "ms": round(1000 * seconds, 1),
+        "caller": who,
+    }
+    access_log.info("%s %s %d", scope["method"], scope["path"], status, extra=fields)
 
 
 def loopback_refusal(headers: Headers, method: str) -> NotAllowedError | None:

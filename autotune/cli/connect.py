@@ -60,15 +60,21 @@ def connect() -> Iterator[Connection]:
         yield Connection(client=client, settings=settings, embedded=service)
 
 
-def log_to(settings: Settings) -> None:
-    """Sends log records to stderr when debugging, else warnings and worse to ``autotune.log`` in the home directory."""
+def log_to(settings: Settings, *, service: bool = False) -> None:
+    """Sends log records to stderr when debugging, else warnings and worse to ``autotune.log`` in the home directory.
+
+    Args:
+        settings: Say how a record is written.
+        service: This process is a service: with JSON lines it writes everything to stderr, where collectors look.
+    """
     from logging.handlers import RotatingFileHandler
 
+    from autotune import logs
+
     handler: logging.Handler
-    if debug_wanted():
+    if debug_wanted() or (service and settings.log_format == "json"):
         handler, level = logging.StreamHandler(sys.stderr), logging.INFO
     else:
         file = settings.root / "autotune.log"
         handler, level = RotatingFileHandler(file, maxBytes=5_000_000, backupCount=1, delay=True), logging.WARNING
-    logging.captureWarnings(True)
-    logging.basicConfig(handlers=[handler], level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.set_up(handler, level, settings.log_format)

@@ -166,7 +166,8 @@ class Dispatcher:
         elif isinstance(line, CheckpointLine):
             self._coordinator.on_checkpoint(attempt, line.step, line.path, now)
         else:
-            logger.warning("trial %d, attempt %d: metrics.jsonl: %s", attempt.trial, attempt.number, line.text)
+            about = {"trial": attempt.trial, "attempt": attempt.number}
+            logger.warning("trial %d, attempt %d: metrics.jsonl: %s", *about.values(), line.text, extra=about)
 
     def _obey(self, held: _Held, verdict: Verdict) -> None:
         held.ending = held.ending or isinstance(verdict, Pause | Stop)
@@ -191,6 +192,7 @@ class Dispatcher:
                 self.error = error
             else:
                 held.stale = True
-                logger.warning("%s", error)
+                about = {"trial": held.launch.attempt.trial, "attempt": held.launch.attempt.number}
+                logger.warning("%s", error, extra=about)
         except Exception as error:  # noqa: BLE001 - kept, and raised by whoever runs the loop
             self.error = self.error or error

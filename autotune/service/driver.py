@@ -22,16 +22,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from autotune import logs
 from autotune.backends import get_backend
 from autotune.backends.base import Command, Preloading
 from autotune.errors import AutotuneError, LeaseLostError, UnreachableError
 from autotune.execution.ray_home import ray_home
-from autotune.search.book import Book
 from autotune.execution.unpaid import unpaid_s
+from autotune.search.book import Book
 from autotune.search.coordinator import Closing, Coordinator, Descent
 from autotune.search.population import Explorer
-from autotune.search.stages import Handover, hand_over, judge_stage
 from autotune.search.population import directory_of as trial_directory
+from autotune.search.stages import Handover, hand_over, judge_stage
 from autotune.search.types import Trial
 from autotune.service.checking import TrialCheck
 from autotune.service.observers import observers_for
@@ -411,9 +412,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--tries", type=int, default=0)
     options = parser.parse_args(argv)
     _die_with(options.parent)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    warnings.filterwarnings("ignore", module="optuna")
     settings = load_settings()
+    logs.set_up(logging.StreamHandler(), logging.INFO, settings.log_format)
+    logs.of_process(job=options.job)
+    warnings.filterwarnings("ignore", module="optuna")
     Path(settings.job_dir(options.job)).mkdir(parents=True, exist_ok=True)
     try:
         service = open_service(settings)

@@ -37,7 +37,7 @@ def serve(
     if not is_loopback(host):
         require_tokens(settings, host)
     with listen(host, port) as listener:
-        log_to(settings)
+        log_to(settings, service=True)
         app = application(settings)
         url = address(host, listener)
         if as_json:

@@ -38,7 +38,7 @@ def up(
     # A stop by the system is one by hand: everything that was started is ended on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with listen(host, port, command="up") as listener, contextlib.ExitStack() as stack:
-        log_to(settings)
+        log_to(settings, service=True)
         url, mlflow = address(host, listener), served_elsewhere(settings)
         server = None if mlflow else stack.enter_context(MlflowServer(settings, mlflow_port))
         app = application(settings)
