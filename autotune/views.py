@@ -257,6 +257,27 @@ class ExportView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ModelVersionView:
+    """A checkpoint as a version of a registered model in MLflow.
+
+    Attributes:
+        step: The training step of the checkpoint.
+        run: The trial's run in MLflow.
+        source: Where MLflow keeps the files.
+        created: Whether this call made it; the same checkpoint is registered once.
+    """
+
+    job: str
+    trial: int
+    step: int
+    name: str
+    version: str
+    run: str
+    source: str
+    created: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ChangeView:
     """A parameter that should be tried at another value."""
 

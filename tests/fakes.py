@@ -24,6 +24,7 @@ from autotune.views import (
     ExportView,
     JobView,
     MemoryView,
+    ModelVersionView,
     ObjectiveView,
     Page,
     ParameterView,
@@ -418,12 +419,28 @@ class FakeService:
     def spaces(self) -> list[SpaceView]:
         return [SpaceView(name="quickstart", description="Digits on a CPU", path="/nowhere/quickstart.yaml")]
 
+    def register(self, job_id: str, name: str | None = None) -> ModelVersionView:
+        job = self.job(job_id)
+        return ModelVersionView(
+            job=job_id,
+            trial=job.best_trial or 0,
+            step=40,
+            name=name or job.name,
+            version="1",
+            run="abc123",
+            source="mlflow-artifacts:/1/abc123/artifacts/model/step_40",
+            created=True,
+        )
+
     def report(self, job_id: str, form: str = "html") -> Path:
         self.job(job_id)
         texts = {"html": f"<!doctype html><title>{job_id}</title>", "markdown": f"# {job_id}\n", "json": "{}\n"}
         path = self.directory / {"html": "report.html", "markdown": "report.md", "json": "report.json"}[form]
         path.write_text(texts[form])
         return path
+
+    def occupancy(self):
+        return self.held
 
     def ready(self) -> Mapping[str, str]:
         return self.components

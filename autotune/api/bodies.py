@@ -55,6 +55,16 @@ class WantedTrial(BaseModel):
     ]
 
 
+class WantedModel(BaseModel):
+    """A model version to be made of the best checkpoint."""
+
+    model_config = _STRICT
+
+    name: Annotated[
+        str | None, Field(max_length=250, description="Name of the registered model; null = the job's name.")
+    ] = None
+
+
 class NewToken(BaseModel):
     """A token to be made."""
 

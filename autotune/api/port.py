@@ -16,6 +16,7 @@ from autotune.views import (
     ExportView,
     IssuedTokenView,
     JobView,
+    ModelVersionView,
     Page,
     PlanView,
     SpaceView,
@@ -221,8 +222,20 @@ class ServicePort(Protocol):
         """The job's report as ``html``, ``markdown`` or ``json``, written when it is missing or older than the job."""
         ...
 
+    def register(self, job_id: str, name: str | None = None) -> ModelVersionView:
+        """Registers the best trial's checkpoint as a model version in MLflow.
+
+        Raises:
+            ConflictError: If its checkpoint is not on this machine, or cannot be exported.
+        """
+        ...
+
     def ready(self) -> Mapping[str, str]:
         """Component -> ``ok``, or what is wrong with it."""
+        ...
+
+    def occupancy(self) -> Occupancy:
+        """GPU slots that are held and free, and how fresh the drivers' leases are."""
         ...
 
     def ping(self) -> None:

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.responses import FileResponse, PlainTextResponse
 from fastapi.sse import EventSourceResponse
 
-from autotune.api.bodies import WantedTrial
+from autotune.api.bodies import WantedModel, WantedTrial
 from autotune.api.context import Cursor, JobId, Limit, News, Service, TrialPage
 from autotune.api.problems import documented
 from autotune.api.stream import MAX_EVENT_ID, MEDIA_TYPE, position, stream_response, wants_stream
 from autotune.states import TrialState
-from autotune.views import AdviceView, BestView, CurveView, EventView, ExportView, TrialView
+from autotune.views import AdviceView, BestView, CurveView, EventView, ExportView, ModelVersionView, TrialView
 
 router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["results"])
 
@@ -163,6 +163,12 @@ def get_logs(
 ) -> PlainTextResponse:
     """Shows the end of a log."""
     return PlainTextResponse(service.logs(job_id, trial, tail, stage))
+
+
+@router.post("/model", operation_id="registerModel", responses=documented(400, 403, 404, 409, 413, 422, 503))
+def register_model(service: Service, job_id: JobId, wanted: WantedModel) -> ModelVersionView:
+    """Registers the best trial's checkpoint as a model version in MLflow; this may take minutes."""
+    return service.register(job_id, wanted.name)
 
 
 @router.get(

@@ -22,6 +22,7 @@ from autotune.views import (
     ExportView,
     IssuedTokenView,
     JobView,
+    ModelVersionView,
     Page,
     PlanView,
     SpaceView,
@@ -205,6 +206,14 @@ class AsyncClient:
         """The job's self-contained report as ``html``, ``markdown`` or ``json``."""
         return await self._do(calls.report(job, form))
 
+    async def register(self, job: str, *, name: str | None = None) -> ModelVersionView:
+        """The best trial's checkpoint as a model version in MLflow, under the job's name or another.
+
+        Raises:
+            ConflictError: If the checkpoint is not where the service is, or cannot be exported.
+        """
+        return await self._do(calls.register(job, name))
+
     async def pause(self, job: str) -> JobView:
         """Starts no new trials; the running ones go on."""
         return await self._do(calls.act(job, "pause"))
@@ -299,12 +308,18 @@ class AsyncClient:
         import httpx2
 
         params = {name: value for name, value in call.query.items() if value is not None}
+        patience = call.patience_s or self._timeout
         try:
             answer = await self._http.request(
-                call.method, call.path, params=params, content=call.content, headers=dict(call.headers)
+                call.method,
+                call.path,
+                params=params,
+                content=call.content,
+                headers=dict(call.headers),
+                timeout=patience,
             )
         except httpx2.TransportError as error:
-            raise failure_of(self.base_url, self._timeout, error) from error
+            raise failure_of(self.base_url, patience, error) from error
         if not answer.is_success:
             raise error_of(answer)
         return call.read(answer)

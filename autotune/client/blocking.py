@@ -23,6 +23,7 @@ from autotune.views import (
     ExportView,
     IssuedTokenView,
     JobView,
+    ModelVersionView,
     Page,
     PlanView,
     SpaceView,
@@ -267,6 +268,14 @@ class Client:
         """The job's self-contained report as ``html``, ``markdown`` or ``json``."""
         return self._do(calls.report(job, form))
 
+    def register(self, job: str, *, name: str | None = None) -> ModelVersionView:
+        """The best trial's checkpoint as a model version in MLflow, under the job's name or another.
+
+        Raises:
+            ConflictError: If the checkpoint is not where the service is, or cannot be exported.
+        """
+        return self._do(calls.register(job, name))
+
     def pause(self, job: str) -> JobView:
         """Starts no new trials; the running ones go on. ``resume`` takes it back.
 
@@ -402,12 +411,18 @@ class Client:
         import httpx2
 
         params = {name: value for name, value in call.query.items() if value is not None}
+        patience = call.patience_s or self._timeout
         try:
             answer = self._http.request(
-                call.method, call.path, params=params, content=call.content, headers=dict(call.headers)
+                call.method,
+                call.path,
+                params=params,
+                content=call.content,
+                headers=dict(call.headers),
+                timeout=patience,
             )
         except httpx2.TransportError as error:
-            raise failure_of(self.base_url, self._timeout, error) from error
+            raise failure_of(self.base_url, patience, error) from error
         if not answer.is_success:
             raise error_of(answer)
         return call.read(answer)

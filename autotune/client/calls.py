@@ -20,6 +20,7 @@ from autotune.views import (
     ExportView,
     IssuedTokenView,
     JobView,
+    ModelVersionView,
     Page,
     PlanView,
     SpaceView,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     import httpx2
 
 _T = TypeVar("_T")
+_MODEL_S = 3600.0
+"""A model is written and copied before the answer comes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +47,8 @@ class Call(Generic[_T]):
     query: Mapping[str, Any] = field(default_factory=dict)
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    patience_s: float | None = None
+    """Seconds to wait for the answer; ``None`` = the client's own."""
 
 
 def job_path(job: str) -> str:
@@ -124,6 +129,18 @@ def logs(job: str, trial: int | None, tail: int, stage: str | None = None) -> Ca
 def report(job: str, form: str) -> Call[str]:
     """The report."""
     return _text(f"{job_path(job)}/report", {"format": form})
+
+
+def register(job: str, name: str | None) -> Call[ModelVersionView]:
+    """The best checkpoint as a model version in MLflow."""
+    return Call(
+        method="POST",
+        path=f"{job_path(job)}/model",
+        read=lambda answer: value_of(ModelVersionView, answer),
+        content=json.dumps({"name": name}).encode(),
+        headers={"Content-Type": "application/json"},
+        patience_s=_MODEL_S,
+    )
 
 
 def act(job: str, verb: str) -> Call[JobView]:

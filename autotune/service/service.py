@@ -39,6 +39,7 @@ from autotune.views import (
     EventView,
     ExportView,
     JobView,
+    ModelVersionView,
     Page,
     PlanView,
     SpaceView,
@@ -297,6 +298,21 @@ class Service(Acting):
         from autotune.service.reporting import report_job
 
         return report_job(self, job_id, form)
+
+    def register(self, job_id: str, name: str | None = None) -> ModelVersionView:
+        """Registers the best trial's checkpoint as a model version in MLflow.
+
+        Raises:
+            NotFoundError: If there is no such job, no best trial, or MLflow does not know its run.
+            ConflictError: If its checkpoint is not on this machine, or cannot be exported.
+            UsageError: If the name cannot be used.
+            UnreachableError: If MLflow does not answer.
+        """
+        from autotune.service.registering import register_best
+
+        with self.store.read() as work:
+            self._may_act(work, job_id, "registering a model")
+        return register_best(self, job_id, name)
 
     def document(self, job_id: str) -> Mapping[str, object]:
         """The space of a job as plain JSON, as it was resolved when it was submitted."""

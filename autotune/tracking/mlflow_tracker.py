@@ -214,6 +214,8 @@ class MlflowTracker:
         from mlflow.entities import Param
 
         kept, artifacts = words.params(trial.params)
+        # People search and compare by the names they say; a long value needs no second copy.
+        kept |= words.params(words.short_names(trial.params))[0]
         artifacts["config.json"] = json.dumps(dict(trial.config), indent=1)
         for place, text in artifacts.items():
             self._client.log_text(run_id, text, place)

@@ -7,6 +7,7 @@ import json
 import math
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -75,6 +76,13 @@ def params(values: FlatConfig) -> tuple[dict[str, str], dict[str, str]]:
             text = f"see the artifact {place}"
         kept[key(name)] = text
     return kept, artifacts
+
+
+def short_names(values: FlatConfig) -> dict[str, JsonValue]:
+    """The same parameters under the last part of their paths, where only one of them is called so."""
+    ends = Counter(path.rpartition(".")[2] for path in values)
+    named = {path.rpartition(".")[2]: value for path, value in values.items()}
+    return {name: value for name, value in named.items() if ends[name] == 1 and name not in values}
 
 
 def tags(trial: Trial) -> dict[str, str]:

@@ -26,6 +26,7 @@ OPERATIONS = {
     "pauseJob",
     "planSpace",
     "putTeam",
+    "registerModel",
     "resumeJob",
     "revokeToken",
     "stopJob",

@@ -14,6 +14,7 @@ COMMANDS = {
     "best": ["best", "demo-1"],
     "best --overrides": ["best", "demo-1", "--overrides"],
     "export": ["export", "demo-1"],
+    "register": ["register", "demo-1"],
     "logs": ["logs", "demo-1"],
     "report": ["report", "demo-1"],
     "plan": ["plan", "space.yaml"],

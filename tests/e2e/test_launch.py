@@ -116,3 +116,23 @@ def test_a_finished_job_cannot_be_resumed(home, launched):
     assert answer.returncode == 5
     assert "nothing left to do" in answer.stderr
     assert answer.stdout == ""
+
+
+def test_the_report_of_a_real_run_shows_what_base_and_best_answer(home, launched):
+    report = json.loads((home.path / "jobs" / "tiny-search-1" / "report.json").read_text())
+    assert len(report["samples"]) == 4
+    assert all(one["base"] is not None and one["step"] == 6 for one in report["samples"])
+
+
+def test_the_best_checkpoint_becomes_a_model_version_that_loads(home, launched):
+    done = home.run("register", "tiny-search-1", "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    client = MlflowClient(tracking_uri=f"sqlite:///{home.path / 'mlflow.db'}")
+    version = client.get_model_version("tiny-search", made["version"])
+    assert version.run_id == made["run"]
+    assert {"config.json", "model.safetensors"} <= {
+        item.path.rpartition("/")[2] for item in client.list_artifacts(made["run"], "model/step_6")
+    }
+    again = json.loads(home.run("register", "tiny-search-1", "--json").stdout)
+    assert (again["version"], again["created"]) == (made["version"], False)

@@ -103,7 +103,8 @@ def test_a_completed_trial_is_read_back_by_mlflow(place: Place, job: str, make) 
     tracker.on_save(trial(state=TrialState.COMPLETED, value=3.0, last_step=2, ended_at=1050.0, cost_s=49.0))
     run, parent = place.runs(job)["0"], place.runs(job, "job")["job"]
     assert (run.info.status, run.info.start_time, run.info.end_time) == ("FINISHED", 1001000, 1050000)
-    assert run.data.params == {"trainer.optim.lr": "1e-05", "algorithm.kl_ctrl.type": "fixed"}
+    full = {"trainer.optim.lr": "1e-05", "algorithm.kl_ctrl.type": "fixed"}
+    assert run.data.params == {**full, "lr": "1e-05", "type": "fixed"}
     assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
     wanted = {"state": "completed", "source": "sampler", "backend": "native", "seed": "0", "feasible": "true"}
     assert {name: run.data.tags[f"autotune.{name}"] for name in wanted} == wanted

@@ -60,3 +60,8 @@ def test_chunks_are_the_whole_in_order(count: int, size: int) -> None:
     parts = list(words.chunks(range(count), size))
     assert [item for part in parts for item in part] == list(range(count))
     assert all(0 < len(part) <= size for part in parts)
+
+
+def test_a_short_name_that_two_parameters_share_stands_for_neither() -> None:
+    values = {"trainer.optim.lr": 1, "critic.optim.lr": 2, "algorithm.kl_ctrl.type": "fixed", "name": 3, "a.name": 4}
+    assert words.short_names(values) == {"type": "fixed"}

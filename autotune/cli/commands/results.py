@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands."""
     for command in (best, export, logs, report):
         app.command()(command)
+    app.command("register")(register_model)
 
 
 def best(
@@ -83,6 +84,25 @@ def export(
     data(found.text.rstrip("\n") if output is None else str(output.absolute()))
     for note in found.notes:
         warn(note)
+
+
+def register_model(
+    job: Job,
+    name: Annotated[str | None, typer.Option(help="Name of the registered model instead of the job's.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Register the best checkpoint as a model version in MLflow, with the report."""
+    from autotune.cli.connect import connect
+    from autotune.cli.output import data, print_json, say
+
+    with connect() as connection:
+        found = connection.client.register(job, name=name)
+    if as_json:
+        print_json(found)
+        return
+    data(f"models:/{found.name}/{found.version}")
+    kept = "" if found.created else ", registered before"
+    say(f"trial {found.trial} after step {found.step}{kept}; look at it with: autotune up")
 
 
 def logs(
