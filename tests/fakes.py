@@ -12,6 +12,7 @@ import yaml
 from autotune.access import LOCAL, Caller
 from autotune.errors import ConflictError, InvalidSpaceError, NotFoundError, Problem, UnauthenticatedError, UsageError
 from autotune.preflight import Check, Status
+from autotune.service.occupancy import Occupancy
 from autotune.states import JOB_ENDS, JobState, check_job_transition
 from autotune.views import (
     AdviceView,
@@ -251,6 +252,7 @@ class FakeService:
         self.components: dict[str, str] = {"database": "ok", "mlflow": "ok"}
         self.calls: list[tuple[object, ...]] = []
         self.access = FakeAccess()
+        self.held = Occupancy(gpus_busy=3.0, gpus=8.0, lease_age_s=4.0)
         self.caller = LOCAL
 
     def as_caller(self, caller: Caller) -> FakeService:

@@ -25,6 +25,8 @@ from autotune.states import JobState, TrialState
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+    from autotune.service.occupancy import Occupancy
+
 router = APIRouter(tags=["health"])
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -60,12 +62,14 @@ class Exposition:
         components = {name: float(state == "ok") for name, state in self.service.ready().items()}
         yield _gauge("autotune_ready", "Whether a component works (1) or not (0).", "component", components)
         try:
-            sums = self.census.count()
+            found = self.census.count(), self.service.occupancy()
         except AutotuneError:
             # Without the database there is nothing to count; autotune_ready says why.
-            sums = None
-        if sums is not None:
+            found = None
+        if found is not None:
+            sums, held = found
             yield from _counts(sums)
+            yield from _held(held)
         yield _histogram(self.latency)
 
 
@@ -94,6 +98,15 @@ def _counts(sums: Sums) -> Iterable[Metric]:
     yield _gauge("autotune_gpu_hours", "GPU-hours charged to all trials.", None, {"": sums.gpu_hours})
     waited = "Seconds that the oldest job has waited for its first start; 0 when none waits."
     yield _gauge("autotune_queue_age_seconds", waited, None, {"": sums.queue_age_s})
+
+
+def _held(held: Occupancy) -> Iterable[Metric]:
+    slots = {"busy": held.gpus_busy}
+    if held.gpus is not None:
+        slots["idle"] = max(0.0, held.gpus - held.gpus_busy)
+    yield _gauge("autotune_gpu_slots", "GPUs that running trials hold (busy), and those that are free.", "state", slots)
+    text = "Seconds since the lease that was renewed longest ago was renewed; 0 when no driver works."
+    yield _gauge("autotune_lease_age_seconds", text, None, {"": held.lease_age_s})
 
 
 def _advised(sums: Sums) -> Metric:

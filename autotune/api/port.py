@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from autotune.access import Caller, Role
 from autotune.spec.values import JsonValue
@@ -24,6 +24,9 @@ from autotune.views import (
     TokenView,
     TrialView,
 )
+
+if TYPE_CHECKING:
+    from autotune.service.occupancy import Occupancy
 
 
 class AccessPort(Protocol):

@@ -80,6 +80,7 @@ def run_on_ray(  # noqa: PLR0913 - each is one independent fact of the run
     on_idle: Callable[[], None],
     home: Path | None = None,
     warm_s: float = 0.0,
+    on_cluster: Callable[[Mapping[str, float]], None] = lambda _: None,
 ) -> None:
     """Runs a coordinator's trials as processes until it is done and every process has ended.
 
@@ -99,6 +100,7 @@ def run_on_ray(  # noqa: PLR0913 - each is one independent fact of the run
         on_idle: Called about every second from this thread; an exception in it ends the run.
         home: A directory for a Ray of its own (see ``ray_home``); without it one is made.
         warm_s: Seconds that a machine's fork server outlives its last trial; 0 = each starts in a fresh interpreter.
+        on_cluster: Told once what all machines of the cluster have, by Ray's names (``GPU``).
 
     Raises:
         UsageError: If this machine can never give one trial its resources.
@@ -113,6 +115,7 @@ def run_on_ray(  # noqa: PLR0913 - each is one independent fact of the run
     dispatcher.idle()  # starting Ray takes seconds, in which nobody calls it
     try:
         with _environment(_QUIET), _connection(address, resources, parallel, home) as slots:
+            on_cluster(ray.cluster_resources())
             _tune(dispatcher, job, job_dir / "ray", resources, min(parallel, slots))
     except Exception as error:
         if dispatcher.error is None:

@@ -18,6 +18,7 @@ from autotune.service.doorkeeper import Doorkeeper
 from autotune.service.examining import examine
 from autotune.service.exporting import export_view
 from autotune.service.kept import KeptViews
+from autotune.service.occupancy import Occupancy, occupancy
 from autotune.service.planning import plan_view
 from autotune.service.present import event_view, job_view, trial_view
 from autotune.service.readiness import components
@@ -332,6 +333,11 @@ class Service(Acting):
     def ready(self) -> Mapping[str, str]:
         """Component -> ``ok``, or what is wrong with it."""
         return components(self.settings, self.ping)
+
+    def occupancy(self) -> Occupancy:
+        """GPU slots that are held and free, and how fresh the drivers' leases are."""
+        with self.store.read() as work:
+            return occupancy(work, self.settings, self.clock.now())
 
     # -- inside ----------------------------------------------------------------------------------------------------
 

@@ -133,6 +133,11 @@ class JobRepository(StudyRepository):
         row = self._connection.execute(statement).one_or_none()
         return None if row is None else _job(row)
 
+    def driven(self) -> tuple[Job, ...]:
+        """Jobs that some driver holds a lease on, also one that has expired and that nobody took since."""
+        statement = select(jobs).where(jobs.c.lease_owner.is_not(None)).order_by(jobs.c.created_at)
+        return tuple(_job(row) for row in self._connection.execute(statement))
+
     def abandoned(self, now: float) -> tuple[Job, ...]:
         """Jobs that should have a driver and have none: begun, not ended, and leased by nobody at ``now``.
 

@@ -33,6 +33,15 @@ def names(http):
     return {key[0] for key in scrape(http)}
 
 
+def test_gpu_slots_and_the_age_of_leases_are_shown(http, service):
+    found = scrape(http)
+    assert found["autotune_gpu_slots", ("state", "busy")] == 3
+    assert found["autotune_gpu_slots", ("state", "idle")] == 5
+    assert found[("autotune_lease_age_seconds",)] == 4
+    service.held = replace(service.held, gpus=None)
+    assert ("autotune_gpu_slots", ("state", "idle")) not in scrape(http), "nobody has seen the cluster yet"
+
+
 class CountingService(FakeService):
     """Counts what is asked."""
 
