@@ -82,6 +82,7 @@ class Census:
         self._lock = threading.Lock()
         self._ended: dict[str, JobCount] = {}
         self._active: dict[str, JobCount] = {}
+        self._at_work: list[JobView] = []
         self._counted_at = float("-inf")
 
     def count(self) -> Sums:
@@ -96,6 +97,11 @@ class Census:
                 self._counted_at = self._now()
             return _sum([*self._ended.values(), *self._active.values()], self._clock.now())
 
+    def at_work(self) -> list[JobView]:
+        """The jobs that had not ended at the moment of the last count."""
+        with self._lock:
+            return list(self._at_work)
+
     def _look(self) -> None:
         before = set(self._active)
         active = {job.id: job for state in JobState if state not in JOB_ENDS for job in self._all(state)}
@@ -107,6 +113,7 @@ class Census:
             self._look_for_ended(state)
         # Read after the ended ones: a job that was resumed in between counts once.
         self._active = {job_id: self._read(job) for job_id, job in active.items()}
+        self._at_work = list(active.values())
         for job_id in active:
             self._ended.pop(job_id, None)
 

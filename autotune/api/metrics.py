@@ -1,7 +1,7 @@
 """``/metrics`` for Prometheus: what is queued, runs and was stopped and why, what was spent, how fast we answer.
 
-Every label takes few values: states, pruners and kinds of errors come from our own lists, routes are templates. No
-job's or person's name is a label.
+Every label takes few values: states, pruners and kinds of errors come from our own lists, routes are templates, and
+only the newest jobs at work are told apart. No person's name is a label.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request, Response
 
 from autotune import __version__
 from autotune.api.census import OTHER, Census, Sums
+from autotune.api.job_metrics import job_families
 from autotune.api.latency import BUCKETS_S, Latency
 from autotune.api.port import ServicePort
 from autotune.api.problems import documented
@@ -70,6 +71,7 @@ class Exposition:
             sums, held = found
             yield from _counts(sums)
             yield from _held(held)
+            yield from job_families(self.census.at_work())
         yield _histogram(self.latency)
 
 

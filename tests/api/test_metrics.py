@@ -209,7 +209,8 @@ def expressions():
             yield f"alerts.yml: {rule['alert']}", rule["expr"]
 
 
-def test_every_metric_that_is_asked_for_exists(http, finished):
+def test_every_metric_that_is_asked_for_exists(http, service, finished):
+    service.add(make_job("busy-1", state="running", best_value=0.7, default_value=0.5))
     http.get("/v1/jobs")
     there = names(http)
     asked = list(expressions())
@@ -221,7 +222,8 @@ def test_every_metric_that_is_asked_for_exists(http, finished):
         assert found <= there, f"{where}: {sorted(found - there)} is not served"
 
 
-def test_every_label_that_is_asked_for_exists(http, finished):
+def test_every_label_that_is_asked_for_exists(http, service, finished):
+    service.add(make_job("busy-1", state="running", best_value=0.7, default_value=0.5))
     http.get("/v1/jobs")
     labels = {label[0] for key in scrape(http) for label in key[1:]} | {"le", "job"}
     for where, expression in expressions():
@@ -253,3 +255,25 @@ def test_the_configuration_of_prometheus_names_files_that_exist():
     for name in config["rule_files"]:
         assert (ROOT / "prometheus" / name).is_file()
     assert config["scrape_configs"][0]["job_name"] == "autotune", "the alerts ask for up{job='autotune'}"
+
+
+def test_jobs_at_work_are_told_apart_by_their_ids_and_ended_ones_are_not(http, service):
+    service.add(
+        make_job("busy-1", state="running", trials={"running": 2, "pruned": 1}, budget_trials=9, best_value=0.7)
+    )
+    service.add(make_job("over-1", state="completed", trials={"completed": 4}))
+    found = scrape(http)
+    assert found["autotune_job_trials", ("autotune_job", "busy-1"), ("state", "running")] == 2
+    assert found["autotune_job_budget_trials", ("autotune_job", "busy-1")] == 9
+    assert found["autotune_job_best_value", ("autotune_job", "busy-1")] == 0.7
+    assert ("autotune_job_default_value", ("autotune_job", "busy-1")) not in found, "it has not completed"
+    assert not [key for key in found if ("autotune_job", "over-1") in key]
+
+
+def test_the_number_of_jobs_that_are_told_apart_has_an_end(http, service):
+    for number in range(60):
+        service.add(make_job(f"many-{number}", state="running", created_at=1_700_000_000.0 + number))
+    told = {key[1][1] for key in scrape(http) if key[0] == "autotune_job_budget_trials"}
+    assert len(told) == 50
+    assert "many-59" in told
+    assert "many-0" not in told
