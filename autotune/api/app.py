@@ -57,6 +57,9 @@ def create_app(
         description=_DESCRIPTION,
         lifespan=lifespan,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        # FastAPI's own pages load their scripts from elsewhere; ours come from here (see ``web``).
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.service = service
     app.state.settings = settings

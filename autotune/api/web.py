@@ -35,6 +35,12 @@ def page(request: Request) -> Response:
     return _send(request, _own("index.html"), {"Content-Security-Policy": PAGE_POLICY})
 
 
+@router.get("/docs")
+def api_page(request: Request) -> Response:
+    """Shows the API as the service describes it."""
+    return _send(request, _own("docs.html"), {"Content-Security-Policy": PAGE_POLICY})
+
+
 @router.get("/web/plotly.min.js")
 def plotly(request: Request) -> Response:
     """Serves the plotly bundle that the Python package carries."""
