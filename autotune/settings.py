@@ -42,6 +42,11 @@ class Settings(BaseSettings):
         description="What spaces of token holders may run besides the built-in trainer: command, verl, remote_code, "
         "reward_functions; separated by commas.",
     )
+    allow_paths: str = Field(
+        default="",
+        description="Directories whose models and data spaces of token holders may name; separated by colons. Names on "
+        "the Hub, and what a trial finds in its own directory, need none.",
+    )
     database_url: str | None = Field(default=None, description="SQLAlchemy URL of the study database.")
     mlflow_uri: str | None = Field(default=None, description="MLflow tracking URI.")
     ray_address: str | None = Field(default=None, description="A running Ray cluster; without it a local Ray starts.")
@@ -75,6 +80,11 @@ class Settings(BaseSettings):
     def allowed(self) -> frozenset[str]:
         """What spaces of token holders may run besides the built-in trainer."""
         return _words(self.allow)
+
+    @property
+    def allowed_paths(self) -> tuple[Path, ...]:
+        """Directories whose models and data spaces of token holders may name."""
+        return tuple(Path(part).expanduser().resolve() for part in self.allow_paths.split(os.pathsep) if part.strip())
 
     @property
     def root(self) -> Path:

@@ -9,6 +9,9 @@ from autotune.clock import Clock
 from autotune.service import verbs
 from autotune.service.editing import edit_space
 from autotune.service.present import event_view
+from autotune.service.safety import refuse_code, refuse_paths
+from autotune.service.spaces import resolve_document
+from autotune.settings import Settings
 from autotune.spec.values import JsonValue
 from autotune.states import JobState
 from autotune.store import Store
@@ -20,6 +23,7 @@ from autotune.views import EventView, JobView
 class Acting:
     """What people do to jobs; ``Service`` is one."""
 
+    settings: Settings
     store: Store
     clock: Clock
     caller: Caller
@@ -92,12 +96,17 @@ class Acting:
         Raises:
             ConflictError: If the job is not at rest, or the stage is over.
             InvalidSpaceError: If the new space cannot be used.
+            NotAllowedError: If it would run code or read files that the caller's spaces may not.
             NotFoundError: If there is no such job or stage.
             UsageError: If nothing would change.
         """
         with self.store.begin() as work:
             self._may_act(work, job_id, "changing a job")
-            return self._job_view(work, edit_space(work, job_id, changes, self.clock, stage))
+            job = edit_space(work, job_id, changes, self.clock, stage)
+            resolved = resolve_document(job.document, job.file)
+            refuse_code(resolved, self.caller, self.settings.allowed)
+            refuse_paths(resolved, self.caller, self.settings.allowed_paths)
+            return self._job_view(work, job)
 
     def enqueue(self, job_id: str, params: Mapping[str, JsonValue]) -> EventView:
         """Lets a job try a configuration next.

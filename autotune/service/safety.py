@@ -1,12 +1,15 @@
-"""What a space may make this machine run.
+"""What a space may make this machine run and read.
 
-Whoever owns the machine may run anything; holders of tokens may run the built-in trainer, and more only where the
-operator of the service has said so (``AUTOTUNE_ALLOW``).
+Whoever owns the machine may run and read anything. Holders of tokens may run the built-in trainer, and more only where
+the operator of the service has said so (``AUTOTUNE_ALLOW``); the files that it reads lie where the operator has said
+(``AUTOTUNE_ALLOW_PATHS``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from autotune.access import Caller
 from autotune.errors import NotAllowedError, Problem
@@ -14,6 +17,9 @@ from autotune.service.spaces import ResolvedSpace
 from autotune.settings import ALLOWABLE
 from autotune.spec.types import Choice, Space
 from autotune.spec.values import JsonValue
+
+_OPENED = ("path", "_file", "_dir")
+"""How keys end whose value is opened."""
 
 
 def refuse_code(resolved: ResolvedSpace, caller: Caller, allowed: frozenset[str]) -> None:
@@ -36,6 +42,52 @@ def refuse_code(resolved: ResolvedSpace, caller: Caller, allowed: frozenset[str]
             hint=f"The operator of the service can allow it: AUTOTUNE_ALLOW={words} autotune serve",
             problems=problems,
         )
+
+
+def refuse_paths(resolved: ResolvedSpace, caller: Caller, roots: Sequence[Path]) -> None:
+    """Refuses a space that names a file or a directory outside of what the operator has given free.
+
+    A name on the Hub is no path, and a relative one cannot leave the trial's own directory.
+
+    Raises:
+        NotAllowedError: With one problem for each path.
+    """
+    if caller.is_local:
+        return
+    places = ", ".join(map(str, roots)) or "none"
+    problems = [
+        Problem(path=path, message=f"got {value!r}; spaces of token holders may name files in: {places}.")
+        for path, value in sorted(set(_paths(resolved)))
+        if not _is_inside(value, roots)
+    ]
+    if problems:
+        raise NotAllowedError(
+            "the space reads files of the service's machine: " + "; ".join(str(problem) for problem in problems),
+            hint="Use a name on the Hub, or ask the operator of the service: AUTOTUNE_ALLOW_PATHS=/data autotune serve",
+            problems=problems,
+        )
+
+
+def _is_inside(value: str, roots: Sequence[Path]) -> bool:
+    path = Path(value)
+    if not path.is_absolute() and not value.startswith("~") and ".." not in path.parts:
+        return True
+    # A link that leads out of a root is outside of it; a relative path is as seen from nowhere.
+    there = Path(os.path.realpath(path.expanduser()))
+    return path.is_absolute() and any(there.is_relative_to(root) for root in roots)
+
+
+def _paths(resolved: ResolvedSpace) -> Iterator[tuple[str, str]]:
+    """Place and value of everything that the built-in trainer opens, in all stages."""
+    for part in resolved.parts:
+        if part.space.trainer.backend != "native":
+            continue  # a program of one's own reads what it likes; that one may run it is what is asked
+        values = [*part.base.items(), *part.space.trainer.overrides.items()]
+        for path, parameter in part.space.search.items():
+            values += [(path, option) for option in getattr(parameter.domain, "options", ())]
+        for path, value in values:
+            if path.endswith(_OPENED) and isinstance(value, str):
+                yield path, value
 
 
 def _wanted(resolved: ResolvedSpace) -> Iterator[tuple[str, str]]:

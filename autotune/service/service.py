@@ -22,7 +22,7 @@ from autotune.service.occupancy import Occupancy, occupancy
 from autotune.service.planning import plan_view
 from autotune.service.present import event_view, job_view, trial_view
 from autotune.service.readiness import components
-from autotune.service.safety import refuse_code
+from autotune.service.safety import refuse_code, refuse_paths
 from autotune.service.spaces import ResolvedSpace, resolve_document, resolve_space
 from autotune.service.staging import named
 from autotune.service.warm_start import look_up
@@ -345,6 +345,7 @@ class Service(Acting):
         resolved = resolve_space(source, file)
         if any(warm.optuna for part in resolved.parts for warm in part.space.warm_starts):
             self.caller.require(Role.ADMIN, "reading a database on the disk of the service")
+        refuse_paths(resolved, self.caller, self.settings.allowed_paths)
         return resolved
 
     def _job_view(self, work: UnitOfWork, job: Job) -> JobView:

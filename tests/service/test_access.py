@@ -217,6 +217,56 @@ def test_a_space_of_a_token_holder_becomes_code_only_where_the_operator_allows_i
 
 
 @pytest.mark.parametrize(
+    "search",
+    [{"reward.model.trust_remote_code": {"choice": [False, True]}}, {"model.path": {"choice": ["tiny", "/etc/model"]}}],
+)
+def test_a_changed_space_becomes_no_code_and_reads_no_file_either(service, source, search):
+    job, _ = service.as_caller(ALICE).submit(source, "space.yaml")
+    service.as_caller(ALICE).cancel(job.id)
+    before = service.document(job.id)
+    with pytest.raises(NotAllowedError, match=r"of its own|of the service's machine"):
+        service.as_caller(ALICE).edit_space(job.id, search)
+    assert service.document(job.id) == before
+
+
+FILES = "data: jsonl, data.train_file: {}, reward: exact_match, model: smollm2"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        FILES.format("/etc/passwd"),
+        FILES.format("../../home/secret.jsonl"),
+        FILES.format("~/secret.jsonl"),
+        FILES.format("FREE/../secret.jsonl"),
+        FILES.format("FREE/link/secret.jsonl"),
+        FILES.format("train.jsonl") + ", data.eval_file: /var/secret.jsonl",
+        "data: digits, model: hf, model.path: /srv/models/x",
+        "data: digits, model: tiny, reward.model.path: /srv/models/x, reward.name: null",
+    ],
+)
+def test_a_space_of_a_token_holder_reads_files_only_where_the_operator_allows_it(service, source, tmp_path, line):
+    free, secret = tmp_path / "free", tmp_path / "private"
+    free.mkdir()
+    secret.mkdir()
+    (free / "link").symlink_to(secret)
+    service.settings = service.settings.model_copy(update={"allow_paths": str(free)})
+    space = source.replace("{data: digits, model: tiny}", "{" + line.replace("FREE", str(free)) + "}")
+    for ask in (service.as_caller(ALICE).submit, service.as_caller(ALICE).plan):
+        with pytest.raises(NotAllowedError, match="reads files of the service's machine") as caught:
+            ask(space, "space.yaml")
+        assert str(free) in str(caught.value)
+    assert service.jobs().items == []
+
+
+@pytest.mark.parametrize("file", ["FREE/train.jsonl", "train.jsonl", "sub/train.jsonl"])
+def test_what_lies_inside_may_be_read(service, source, tmp_path, file):
+    service.settings = service.settings.model_copy(update={"allow_paths": f"/nowhere:{tmp_path}"})
+    space = source.replace("{data: digits, model: tiny}", "{" + FILES.format(file.replace("FREE", str(tmp_path))) + "}")
+    assert service.as_caller(ALICE).submit(space, "space.yaml")[1]
+
+
+@pytest.mark.parametrize(
     "value", ["${oc.env:AUTOTUNE_SECRET}", "${oc.env:AUTOTUNE_SECRET,x}", "a${oc.env:AUTOTUNE_SECRET}"]
 )
 @pytest.mark.parametrize("key", ["model.path", "data.train_files", "reward.function"])
