@@ -9,9 +9,7 @@ later), and together with its parent.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import logging
-import os
 import signal
 import sys
 import threading
@@ -36,7 +34,7 @@ from autotune.search.stages import Handover, hand_over, judge_stage
 from autotune.search.types import Trial
 from autotune.service.checking import TrialCheck
 from autotune.service.observers import observers_for
-from autotune.service.owner import TRY_AGAIN
+from autotune.service.owner import TRY_AGAIN, die_with
 from autotune.service.publishing import Observer, PublishingBook
 from autotune.service.reporting import report_job
 from autotune.service.service import Service, open_service
@@ -56,7 +54,6 @@ MAX_TRIES = 3
 """How often a Ray of our own is tried again that does not start on this machine."""
 OBSERVERS_S = 60.0
 """How long the observers may take to finish when the job is over."""
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +82,7 @@ class JobDriver:
         self._tries = tries
         self._interrupted = False
         self._drained = False
+        self._mirrored = True  # whether the observers have everything so far
         self._patience = Patience(service.clock, give_up=lambda: self._interrupted or self._lease_lost is not None)
         self._lease_lost: LeaseLostError | None = None
         self._ended = threading.Event()
@@ -225,7 +223,8 @@ class JobDriver:
         """Lets the observers finish, whatever happened."""
         book, self._book = self._book, None
         if book is not None and not book.close(self._best(), state, OBSERVERS_S):
-            logger.warning("the observers need more than %.0f s; they catch up at the next start", OBSERVERS_S)
+            self._mirrored = False
+            logger.warning("the observers need more than %.0f s; the service sees to it later", OBSERVERS_S)
 
     def _coordinator(
         self, job: Job, resolved: ResolvedSpace, study: Study, book: Book, *, by_hand: bool
@@ -334,6 +333,8 @@ class JobDriver:
                 state = JobState.PAUSED if paused else JobState.QUEUED
             if state is not JobState.PAUSED:
                 work.jobs.set_state(self._lease.job, state, now, reason=end.reason, error=end.error, lease=self._lease)
+            if state in JOB_ENDS and self._mirrored:
+                work.jobs.mark_mirrored(self._lease.job, now)
             work.jobs.release(self._lease)
 
 
@@ -394,14 +395,6 @@ def _commonest(trials: list[Trial]) -> str:
     return f"The commonest cause ({count} of {len(trials)}): {cause}"
 
 
-def _die_with(parent: int) -> None:
-    """Lets this process end together with its parent; what it ran is ended by the trials' own guards."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        sys.exit("error: the process that started this driver is gone already")
-
-
 def main(argv: list[str] | None = None) -> int:
     """Runs the driver; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m autotune.service.driver", description="Runs one leased job.")
@@ -411,7 +404,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--tries", type=int, default=0)
     options = parser.parse_args(argv)
-    _die_with(options.parent)
+    die_with(options.parent)
     settings = load_settings()
     logs.set_up(logging.StreamHandler(), logging.INFO, settings.log_format)
     logs.of_process(job=options.job)

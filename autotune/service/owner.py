@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
+import signal
 import socket
+import sys
 
+_PR_SET_PDEATHSIG = 1
 TRY_AGAIN = 75
 """Exit code of a driver that met an outage (of Ray, of the database) and gave its job back; ``EX_TEMPFAIL``."""
 
@@ -28,3 +32,11 @@ def is_dead(owner: str) -> bool:
     except PermissionError:
         return False
     return False
+
+
+def die_with(parent: int) -> None:
+    """Lets this process end together with its parent; what it ran is ended by the trials' own guards."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit("error: the process that started this one is gone already")

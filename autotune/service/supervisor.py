@@ -36,6 +36,9 @@ _QUEUED = 1000
 MAX_DEATHS = 3
 """A job whose driver died this often in a row, with nothing achieved in between, is failed."""
 _LONGEST_PAUSE_S = 60.0
+MIRROR_S = 10.0
+"""How often is looked for ended jobs whose mirrors may lack something."""
+_MIRRORING = (sys.executable, "-m", "autotune.service.mirroring")
 _DRIVER = (sys.executable, "-m", "autotune.service.driver")
 
 
@@ -81,6 +84,8 @@ class Supervisor:
         self._drivers: dict[str, Driver] = {}
         self._trouble: dict[str, _Trouble] = {}
         self._waiting: dict[str, str] = {}
+        self._mirroring: tuple[str, subprocess.Popen[bytes]] | None = None
+        self._mirror_at = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -142,6 +147,7 @@ class Supervisor:
                 self._safely(self._reap)
                 self._safely(self._service.requeue_abandoned)
                 self._safely(self._claim)
+                self._safely(self._mirror)
         finally:
             self._end_drivers()
 
@@ -163,6 +169,31 @@ class Supervisor:
             if lease is None:
                 return
             self._spawn(lease)
+
+    def _mirror(self) -> None:
+        """Sees to one job at a time that has ended and whose mirrors may lack something."""
+        now = self._service.clock.now()
+        if self._mirroring is not None:
+            job_id, process = self._mirroring
+            code = process.poll()
+            if code is None:
+                return
+            self._mirroring = None
+            if code != 0:
+                self._put_off(job_id)
+        if now < self._mirror_at:
+            return
+        self._mirror_at = now + MIRROR_S
+        with self._service.store.read() as work:
+            behind = [job for job in work.jobs.behind(now) if self._troubled(job).not_before <= now]
+        if behind:
+            self._mirror_at = now
+            command = [*_MIRRORING, behind[0], "--parent", str(os.getpid())]
+            with (self._settings.root / "mirroring.log").open("ab") as log:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
+            self._mirroring = (behind[0], process)
 
     def _turn(self, work: UnitOfWork, now: float) -> list[str]:
         """The queued jobs that may start, best first; says in the record of the others what they wait for."""
@@ -261,6 +292,9 @@ class Supervisor:
             self._signal(signal.SIGUSR1)
             self._wait(self._settings.drain_s)
         self._signal(signal.SIGTERM)
+        if self._mirroring is not None:
+            self._mirroring[1].terminate()
+            self._mirroring[1].wait()
         # The driver gives its trials the grace period; past that it is not coming back.
         self._wait(2 * self._settings.grace_s + 30)
         self._signal(signal.SIGKILL)

@@ -6,11 +6,12 @@ mirrors up to date. It never touches a job whose driver is at work.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from autotune.clock import Clock
-from autotune.errors import AutotuneError
+from autotune.errors import AutotuneError, UnreachableError
 from autotune.search.ranking import best_of
 from autotune.search.types import Event, Trial
 from autotune.service import verbs
@@ -21,6 +22,8 @@ from autotune.service.spaces import resolve_document
 from autotune.states import JOB_ENDS, JobState, TrialState
 from autotune.store import SqlBook
 from autotune.store.values import Job, Lease, Study
+
+logger = logging.getLogger(__name__)
 
 _PAGE = 200
 _LEASE_S = 60.0
@@ -126,7 +129,11 @@ def _mirrors(
     behind += [("mlflow", text) for text in _mlflow(service, study, trials)] if mlflow else []
     repaired = False
     if behind and repair:
-        repaired = _reconcile(service, job, study)
+        try:
+            write_mirrors(service, job, study)
+            repaired = True
+        except AutotuneError as error:
+            logger.warning("the mirrors of %s are still behind: %s", job.id, error.message)
     for kind, text in behind:
         yield Finding(job=job.id, kind=kind, text=text, fix="the mirror is written again", repaired=repaired)
 
@@ -156,21 +163,26 @@ def _mlflow(service: Service, study: Study, trials: list[Trial]) -> list[str]:
     return said + [f"MLflow has {runs[number]} runs of trial {number}" for number in twice]
 
 
-def _reconcile(service: Service, job: Job, study: Study) -> bool:
-    """Writes both mirrors of a study again; says whether that went well."""
+def write_mirrors(service: Service, job: Job, study: Study) -> None:
+    """Brings both mirrors of a study up to date.
+
+    Raises:
+        AutotuneError: If one of them does not answer.
+    """
     resolved = resolve_document(job.document, job.file)
     part = resolved.parts[study.stage]
     nobody = Lease(job=job.id, owner="", token=-1, expires=0.0)
     history = SqlBook(service.store, study.id, nobody, study.stage).load()
     best = best_of(history.trials, part.space.objective)
-    try:
-        for build in observers_for(service, job, part, study).values():
+    for name, build in observers_for(service, job, part, study).items():
+        try:
             observer = build()
             observer.reconcile(history)
             observer.close(best, job.state)
-    except AutotuneError:
-        return False
-    return True
+        except AutotuneError:
+            raise
+        except Exception as error:
+            raise UnreachableError(f"{name} cannot be written ({error}).") from error
 
 
 def _with_lease(service: Service, job: Job, act: Callable[[Lease], None]) -> None:

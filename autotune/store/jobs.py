@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Row, and_, func, insert, not_, select, text, tuple_, update
@@ -178,7 +178,7 @@ class JobRepository(StudyRepository):
         old = self._locked(job)
         check_job_transition(job, old.state, new)
         ends = new in JOB_ENDS
-        values: dict[str, object] = {"state": new, "ended_at": now if ends else None}
+        values: dict[str, object] = {"state": new, "ended_at": now if ends else None, "mirrored_at": None}
         if new is JobState.RUNNING and old.started_at is None:
             values["started_at"] = now
         if ends:
@@ -192,6 +192,17 @@ class JobRepository(StudyRepository):
         data = {"from": str(old.state), "to": str(new), "reason": said}
         self.record(job, Event(at=now, kind="job.state", text=sentence, data=data))
         return self.get(job)
+
+    def mark_mirrored(self, job: str, now: float) -> None:
+        """Takes note that Optuna's study and MLflow have everything of a job that has ended."""
+        self._connection.execute(update(jobs).where(jobs.c.id == job).values(mirrored_at=now))
+
+    def behind(self, now: float, limit: int = 20) -> Sequence[str]:
+        """Jobs that have ended, that nobody holds, and whose mirrors may lack something; the newest first."""
+        ends = [str(state) for state in JOB_ENDS]
+        mine = select(jobs.c.id).where(jobs.c.mirrored_at.is_(None), jobs.c.state.in_(ends), free(now))
+        run = mine.where(jobs.c.started_at.is_not(None)).order_by(jobs.c.ended_at.desc()).limit(limit)
+        return [row.id for row in self._connection.execute(run)]
 
     def waits_for(self, job: str) -> str:
         """What a queued job waits for, as was said last; empty where that is only its turn."""

@@ -61,6 +61,7 @@ jobs = Table(
     Column("lease_owner", String(255)),
     Column("lease_token", Integer, nullable=False),
     Column("lease_expires", Float),
+    Column("mirrored_at", Float),
     UniqueConstraint("name", "sequence"),
     Index(None, "created_at", "id"),
     Index(None, "state", "priority", "created_at"),

@@ -16,7 +16,7 @@ from autotune.store.models import PREFIX, VERSION_TABLE
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest revision; known without importing Alembic, which a database at the present schema does not need."""
 
 

@@ -38,6 +38,35 @@ def test_downgrading_to_the_base_leaves_nothing_behind(any_store: Store) -> None
     assert set(metadata.tables) <= tables(any_store)
 
 
+def test_jobs_that_ended_before_their_mirrors_were_noted_are_taken_to_be_there(any_store: Store) -> None:
+    with any_store.begin() as work:
+        for name in ("old", "open"):
+            work.jobs.add(NewJob(name=name, document={}), 1.0)
+        work.connection.execute(text("UPDATE autotune_jobs SET state = 'completed', started_at = 2, ended_at = 3"))
+        work.connection.execute(text("UPDATE autotune_jobs SET state = 'queued', ended_at = NULL WHERE name = 'open'"))
+    with any_store.engine.connect().execution_options(write=True) as connection, connection.begin():
+        command.downgrade(schema.alembic_config(connection), "0004")
+    any_store.migrate()
+    with any_store.read() as work:
+        found = work.connection.execute(text("SELECT name, mirrored_at FROM autotune_jobs ORDER BY name")).all()
+    assert [tuple(row) for row in found] == [("old", 3.0), ("open", None)]
+
+
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004"])
+def test_a_database_of_every_earlier_version_is_brought_up_to_date_with_its_jobs(any_store: Store, revision) -> None:
+    with any_store.begin() as work:
+        work.jobs.add(NewJob(name="kept", document={"name": "kept"}), 1.0)
+    with any_store.engine.connect().execution_options(write=True) as connection, connection.begin():
+        command.downgrade(schema.alembic_config(connection), revision)
+    any_store.migrate()
+    any_store.ping()
+    with any_store.read() as work:
+        assert work.jobs.get("kept-1").document == {"name": "kept"}
+        assert work.jobs.studies("kept-1")[0].stage == 0
+    with any_store.engine.connect() as connection:
+        command.check(schema.alembic_config(connection))
+
+
 def test_the_known_head_is_the_newest_migration(store: Store) -> None:
     with store.engine.connect() as connection:
         assert ScriptDirectory.from_config(schema.alembic_config(connection)).get_heads() == [schema.HEAD]
