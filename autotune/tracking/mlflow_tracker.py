@@ -180,14 +180,23 @@ class MlflowTracker:
         client, experiment, parent = self._opened
         found: dict[int, _Run] = {}
         token: str | None = None
+        twice: list[str] = []
         while True:
             page = client.search_runs([experiment], f"tags.`{PARENT}` = '{parent}'", max_results=1000, page_token=token)
             for run in page:
-                if run.data.tags.get(TRIAL, "").isdecimal():
-                    found[int(run.data.tags[TRIAL])] = _recall(run)
+                if not run.data.tags.get(TRIAL, "").isdecimal():
+                    continue
+                number = int(run.data.tags[TRIAL])
+                if number in found:
+                    twice.append(run.info.run_id)
+                else:
+                    found[number] = _recall(run)
             token = page.token
             if not token:
-                return found
+                break
+        for run_id in twice:  # a request that was repeated, or two drivers at the edge of a lease
+            client.delete_run(run_id)
+        return found
 
     def _run(self, trial: Trial) -> _Run:
         parent = self.start()

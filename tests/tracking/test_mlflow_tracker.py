@@ -241,6 +241,22 @@ def test_runs_that_the_truth_does_not_know_are_ended(place: Place, job: str, mak
     assert {number: run.info.status for number, run in place.runs(job).items()} == {"0": "RUNNING", "5": "KILLED"}
 
 
+def test_a_second_run_of_a_trial_is_deleted_and_the_other_has_everything(place: Place, job: str, make) -> None:
+    first, second = make(), make()
+    first.start()
+    second.start()  # neither knows of the other's run
+    first.on_save(trial(), points(0.1))
+    second.on_save(trial(), points(0.1))
+    first.flush()
+    with pytest.raises(AssertionError, match="two runs"):
+        place.runs(job)
+    third = make()
+    whole = points(0.1, 0.2, 0.3)
+    third.reconcile(History(trials=[trial()], curves={0: whole}))
+    assert len(place.runs(job)) == 1
+    assert [value for _, value in history(place, job)] == [0.1, 0.2, 0.3]
+
+
 def test_a_resumed_trial_runs_again(place: Place, job: str, make) -> None:
     tracker = make()
     tracker.on_save(trial(), points(1.0))
