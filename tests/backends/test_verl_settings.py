@@ -29,6 +29,11 @@ REPAIRED = [
         "kl_coef has no effect",
     ),
     ({f"{ACTOR}.kl_loss_coef": 0.01}, f"{ACTOR}.use_kl_loss=true", "kl_loss_coef has no effect without"),
+    (
+        {"algorithm.rollout_correction.rollout_is_threshold": 3.0},
+        "algorithm.rollout_correction.rollout_is=token",
+        "rollout_is_threshold has no effect without",
+    ),
     ({"model.lora_rank": 8}, f"{ROLLOUT}.load_format=safetensors", "lora_rank needs"),
     ({"trainer.seed": 3}, "data.seed=3", ""),
 ]
@@ -61,6 +66,13 @@ def test_a_dead_parameter_takes_effect_when_it_is_searched_also_with_its_default
 
 
 REFUSED = [
+    (
+        {
+            "algorithm.rollout_correction.rollout_is_threshold": 3.0,
+            "algorithm.rollout_correction.rollout_is": None,
+        },
+        *("algorithm.rollout_correction.rollout_is_threshold", "no effect while", "Remove"),
+    ),
     ({"algorithm.vf_coef": 0.5}, "algorithm.vf_coef", "critic is a model of its own", "Remove"),
     ({"critic.vf_coef": 0.5}, "critic.vf_coef", "critic is a model of its own", "Remove"),
     ({"algorithm.kl_ctrl.target_kl": 0.1}, "algorithm.kl_ctrl.target_kl", "no effect with", "adaptive"),

@@ -44,6 +44,7 @@ def resolve(draft: Draft, tree: FlatConfig, searched: Sequence[str]) -> None:
     _kl_loss(draft, tree)
     _never_clipped(draft, tree, searched)
     _lora(draft, tree)
+    _correction(draft, tree)
 
 
 def _legacy(draft: Draft, tree: FlatConfig) -> None:
@@ -139,6 +140,18 @@ def _lora(draft: Draft, tree: FlatConfig) -> None:
             draft.refuse(load, f"{load} dummy leaves the base weights of a LoRA run random.", "Set it to safetensors.")
         else:
             draft.repair(load, "safetensors", rank, f"{rank} needs {load} safetensors; set it.")
+
+
+def _correction(draft: Draft, tree: FlatConfig) -> None:
+    """A threshold of the weights between engine and trainer caps nothing while no weights are computed."""
+    kind = "algorithm.rollout_correction.rollout_is"
+    threshold = f"{kind}_threshold"
+    if not draft.given(threshold) or draft.values[threshold] is None or _value(draft, tree, kind) is not None:
+        return
+    if draft.given(kind):
+        draft.refuse(threshold, f"{threshold} has no effect while {kind} is null.", "Remove one of the two.")
+    else:
+        draft.repair(kind, "token", threshold, f"{threshold} has no effect without {kind}; set it to token.")
 
 
 def _value(draft: Draft, tree: FlatConfig, key: str) -> JsonValue:
