@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from autotune.errors import UnreachableError, UsageError
+from autotune.search.types import Continue, Done, EndKind, Outcome, Stop
 from autotune.service.driver import MAX_TRIES, JobDriver
 from autotune.settings import Settings
 
@@ -66,3 +67,75 @@ def test_a_cluster_is_waited_for_however_long_it_takes(service, make_driver):
     service.settings = Settings(home=service.settings.home, ray_address="head:6379")
     assert make_driver(tries=1000).run()
     assert only(service).state == "queued"
+
+
+@pytest.fixture
+def driver(service, source, monkeypatch) -> JobDriver:
+    """A driver whose trials do nothing but look what is wanted of the job, as Ray's loop does every second."""
+    job = service.submit(source, "space.yaml")[0].id
+    with service.store.begin() as work:
+        lease = work.jobs.lease(job, "tester/0/x", service.clock.now(), 60.0)
+    driver = JobDriver(service, lease)
+    monkeypatch.setattr(driver, "_observers", lambda job, part, study: {})
+    return driver
+
+
+@pytest.mark.parametrize("how", ["drain", "interrupt"])
+def test_a_driver_that_is_told_to_go_starts_nothing_more_and_leaves_the_job_queued(service, driver, monkeypatch, how):
+    seen = []
+
+    def run_trials(coordinator, resolved, study):
+        first = coordinator.next_trial(service.clock.now())
+        getattr(driver, how)()
+        driver._poll(coordinator)
+        seen.append(coordinator.on_heartbeat(first.attempt, 1.0, service.clock.now()))
+        coordinator.on_end(first.attempt, Outcome(kind=EndKind.STOPPED, cost_s=1.0), service.clock.now())
+        assert isinstance(coordinator.next_trial(service.clock.now()), Done)
+
+    monkeypatch.setattr(driver, "_run_trials", run_trials)
+    assert not driver.run()
+    assert only(service).state == "queued"
+    assert isinstance(seen[0], Continue if how == "drain" else Stop)
+    assert service.trial(only(service).id, 0).state == "queued"
+
+
+def test_a_driver_looks_past_a_database_that_is_away_for_a_moment(service, driver, monkeypatch):
+    calls = []
+
+    def run_trials(coordinator, resolved, study):
+        looked = driver._steering.look
+        monkeypatch.setattr(driver._steering, "look", away)
+        driver._poll(coordinator)
+        monkeypatch.setattr(driver._steering, "look", looked)
+        driver._poll(coordinator)
+        driver.interrupt()
+        driver._poll(coordinator)
+
+    def away(*_):
+        calls.append("away")
+        raise UnreachableError("the database does not answer.")
+
+    monkeypatch.setattr(driver, "_run_trials", run_trials)
+    assert not driver.run()
+    assert calls == ["away"]
+    assert only(service).state == "queued"
+
+
+def test_a_job_whose_mirrors_heard_everything_is_noted_as_mirrored(service, driver, monkeypatch):
+    monkeypatch.setattr(driver, "_run_trials", lambda coordinator, resolved, study: None)
+    driver.run()
+    assert only(service).state == "failed"
+    with service.store.read() as work:
+        assert work.jobs.behind(service.clock.now()) == []
+
+
+def test_a_job_whose_mirrors_did_not_hear_everything_is_seen_to_later(service, driver, monkeypatch):
+    def deaf():
+        raise ConnectionError("nobody listens")
+
+    monkeypatch.setattr("autotune.service.driver.OBSERVERS_S", 0.1)
+    monkeypatch.setattr(driver, "_observers", lambda job, part, study: {"deaf": deaf})
+    monkeypatch.setattr(driver, "_run_trials", lambda coordinator, resolved, study: None)
+    driver.run()
+    with service.store.read() as work:
+        assert work.jobs.behind(service.clock.now()) == [only(service).id]
