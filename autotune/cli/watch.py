@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from autotune.cli.output import clean, duration, number, say, value_text
+from autotune.cli.output import duration, number, say, value_text
 from autotune.cli.stages import check_line
 from autotune.clock import Clock, SystemClock
 from autotune.errors import AutotuneError, UnreachableError
@@ -19,15 +19,8 @@ if TYPE_CHECKING:
 
     from autotune.client import Client
 
-_STYLES = {
-    "running": "cyan",
-    "completed": "green",
-    "pruned": "yellow",
-    "infeasible": "magenta",
-    "failed": "red",
-    "cancelled": "dim",
-}
 _LOOK_S = 1.0
+_CURVES_S = 5.0
 _PATIENCE_S = 60.0
 
 
@@ -51,6 +44,9 @@ class Watch:
         self._job_state = ""
         self._seen: dict[int, tuple[str, int]] = {}
         self._stage = ""
+        self._document: Mapping[str, Any] | None = None
+        self._curves: Mapping[int, Sequence[float | None]] = {}
+        self._next_curves = 0.0
 
     def __enter__(self) -> Watch:
         if self._console.is_terminal:
@@ -71,10 +67,26 @@ class Watch:
         job = self._client.job(self._job)
         trials = list(self._client.all_trials(self._job))
         if self._live is not None:
-            self._live.update(render(job, trials, rows=max(3, self._console.height - 6)), refresh=True)
+            self._live.update(self._picture(job, trials), refresh=True)
         else:
             self._lines(job, trials)
         return job
+
+    def _picture(self, job: JobView, trials: Sequence[TrialView]) -> RenderableType:
+        from autotune.cli.live import Seen, fitting, render
+
+        if self._document is None:
+            self._document = self._client.space(self._job)
+        rows, now = max(3, self._console.height - 7), self._clock.now()
+        if now >= self._next_curves:
+            # Curves cost more than states, and a line of ten signs hardly changes from one second to the next.
+            self._next_curves = now + _CURVES_S
+            shown = [trial.number for trial in fitting(trials, rows) if trial.last_step]
+            metric = job.objective.metric
+            found = self._client.curves(self._job, metrics=[metric], trials=shown, max_points=200) if shown else []
+            self._curves = {curve.trial: curve.metrics.get(metric, []) for curve in found}
+        seen = Seen(job=job, trials=trials, document=self._document, curves=self._curves, now=now)
+        return render(seen, rows=rows, width=self._console.width)
 
     def tick(self) -> None:
         """Looks at most once a second: looking takes processor time that the trials need.
@@ -149,7 +161,7 @@ def describe(job: JobView, trial: TrialView) -> str:
     head = f"trial {trial.number} {trial.state}"
     if trial.state == TrialState.RUNNING:
         again = f", attempt {trial.attempts}" if trial.attempts > 1 else ""
-        return f"{head} ({trial.source}{again}): {_params(trial)}"
+        return f"{head} ({trial.source}{again}): {params_of(trial)}"
     after = f"after step {trial.last_step}"
     if trial.state == TrialState.COMPLETED:
         broken = "" if trial.feasible else ", outside the constraints"
@@ -181,47 +193,11 @@ def progress_line(job: JobView) -> str:
     return ", ".join(parts)
 
 
-def render(job: JobView, trials: Sequence[TrialView], *, rows: int) -> RenderableType:
-    """The live table: the newest trials that fit, running ones first to stay."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    head = Text.assemble((clean(job.id), "bold"), " ", (job.state, _STYLES.get(job.state, "")))
-    head.append("  " + clean(progress_line(job)))
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, expand=True)
-    # Without a smallest width the long last column would squeeze the others to nothing.
-    drawn.add_column("trial", justify="right", no_wrap=True, min_width=5)
-    drawn.add_column("state", no_wrap=True, min_width=10)
-    for name in ("step", job.objective.metric, "kl/actor_ref"):
-        drawn.add_column(name, justify="right", no_wrap=True, min_width=min(16, max(len(name), 7)))
-    drawn.add_column("parameters, or why it ended", overflow="ellipsis", no_wrap=True, ratio=1)
-    for trial in _fitting(trials, rows):
-        value = trial.value if trial.value is not None else trial.metrics.get(job.objective.metric)
-        best = trial.number == job.best_trial
-        drawn.add_row(
-            f"{trial.number}{'*' if best else ''}",
-            Text(trial.state, style=_STYLES.get(trial.state, "")),
-            f"{trial.last_step}/{job.steps}",
-            Text(number(value), style="bold green" if best else ""),
-            number(trial.metrics.get("kl/actor_ref")),
-            Text(clean(why_of(trial) or _params(trial))),
-        )
-    return Group(head, drawn)
-
-
-def _fitting(trials: Sequence[TrialView], rows: int) -> list[TrialView]:
-    shown = [trial for trial in trials if trial.state not in TRIAL_ENDS][-rows:]
-    room = rows - len(shown)
-    ended = [trial for trial in trials if trial.state in TRIAL_ENDS]
-    return sorted(shown + (ended[-room:] if room else []), key=lambda trial: trial.number)
-
-
 def short(path: str) -> str:
     """The last part of a parameter's path, as people call it."""
     return path.rpartition(".")[2]
 
 
-def _params(trial: TrialView) -> str:
+def params_of(trial: TrialView) -> str:
+    """A trial's parameters in one line."""
     return " ".join(f"{short(path)}={value_text(value)}" for path, value in trial.params.items()) or "as configured"

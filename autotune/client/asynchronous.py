@@ -106,6 +106,10 @@ class AsyncClient:
         """One job."""
         return await self._do(calls.job(job))
 
+    async def space(self, job: str) -> dict[str, Any]:
+        """A job's space as plain JSON, as it was resolved when it was submitted."""
+        return await self._do(calls.space(job))
+
     async def trials(
         self,
         job: str,

@@ -136,6 +136,10 @@ class Client:
         """
         return self._do(calls.job(job))
 
+    def space(self, job: str) -> dict[str, Any]:
+        """A job's space as plain JSON, as it was resolved when it was submitted."""
+        return self._do(calls.space(job))
+
     def trials(
         self,
         job: str,

@@ -88,6 +88,16 @@ def trials(job: str, state: str | None, limit: int, cursor: str | None, stage: s
     return _page(TrialView, f"{job_path(job)}/trials", query)
 
 
+def space(job: str) -> Call[dict[str, Any]]:
+    """A job's space as plain JSON."""
+    return Call(method="GET", path=f"{job_path(job)}/space", read=_document)
+
+
+def _document(answer: httpx2.Response) -> dict[str, Any]:
+    found = answer.json()
+    return found if isinstance(found, dict) else {}
+
+
 def trial(job: str, number: int, stage: str | None = None) -> Call[TrialView]:
     """One trial."""
     return _get(TrialView, f"{job_path(job)}/trials/{number}", {"stage": stage})

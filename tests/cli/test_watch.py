@@ -1,13 +1,17 @@
 import io
+import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
+from autotune.cli.live import Seen, budget_line, limit_bar, render, sparkline, time_left
 from autotune.cli.output import duration, number, plain
-from autotune.cli.watch import Watch, render
+from autotune.cli.watch import Watch
 from autotune.clock import ManualClock
 from autotune.errors import UnreachableError
-from tests.fakes import finished_job, finished_trials, make_job, make_trial
+from tests.fakes import finished_job, finished_trials, make_curve, make_job, make_trial
 
 
 class Steps:
@@ -27,10 +31,28 @@ class Steps:
     def all_trials(self, job):
         return iter(self.trials)
 
+    def space(self, job):
+        return SPACE
 
-def drawn(job, trials, rows=20, width=140):
+    def curves(self, job, *, metrics, trials, max_points):
+        return [make_curve(number) for number in trials]
+
+
+SPACE = {
+    "constraints": ["kl/actor_ref <= 0.12"],
+    "prune": [{"kl_ceiling": {"above": 0.15}}],
+    "budget": {"trials": 4, "gpu_hours": 8, "wall_clock": "2h"},
+}
+
+
+def seen(job, trials, **changes):
+    values = {"document": SPACE, "curves": {}, "now": 1_700_000_121.0, **changes}
+    return Seen(job=job, trials=trials, **values)
+
+
+def drawn(job, trials, rows=20, width=140, **changes):
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    console.print(render(job, trials, rows=rows))
+    console.print(render(seen(job, trials, **changes), rows=rows, width=width))
     return console.file.getvalue()
 
 
@@ -40,6 +62,38 @@ def test_the_table_shows_state_step_value_and_reason():
     assert "best eval/reward 0.6 (default 0.5)" in text
     assert any("1*" in line and "40/40" in line and "0.6" in line for line in text.splitlines())
     assert any("pruned" in line and "kl_ceiling" in line for line in text.splitlines())
+
+
+def test_a_wide_terminal_shows_kl_against_its_limit_the_speed_and_the_curve():
+    metrics = {"eval/reward": 0.5, "kl/actor_ref": 0.06, "perf/tokens_per_s": 12345.6}
+    running = make_trial(0, state="running", value=None, last_step=20, metrics=metrics)
+    text = drawn(make_job(state="running"), [running], curves={0: [0.0, None, 1.0, 2.0]})
+    (line,) = [line for line in text.splitlines() if "20/40" in line]
+    assert "\u2588\u2588\u2588\u2591\u2591\u2591" in line, "half of 0.12 is used"
+    assert "12,346" in line
+    assert "\u2581\u2585\u2588" in line
+
+
+def test_a_bar_says_when_the_limit_is_broken_and_is_left_out_without_one():
+    assert limit_bar(0.24, 0.12) == ("\u2588" * 6 + "!", "bold red")
+    assert limit_bar(0.11, 0.12)[1] == "yellow"
+    assert limit_bar(float("nan"), 0.12) == limit_bar(None, 0.12) == limit_bar(0.1, None) == ("-", "")
+
+
+@given(st.lists(st.one_of(st.none(), st.floats()), max_size=300))
+def test_a_sparkline_is_short_whatever_the_values_are(values):
+    line = sparkline(values)
+    assert len(line) <= 10
+    assert (line == "") == (not any(value is not None and math.isfinite(value) for value in values))
+
+
+def test_the_budget_says_what_is_used_of_what():
+    job = make_job(state="running", started_at=1_700_000_001.0, trials={"completed": 1, "running": 1}, cost_gpu_hours=2)
+    trials = [make_trial(0, cost_s=60.0), make_trial(1, state="running", cost_s=20.0)]
+    line = budget_line(seen(job, trials))
+    assert line == "used: trials 1/4, GPU-hours 2.00/8, time 2m00s/2h, about 1m20s left"
+    assert time_left(job, []) is None
+    assert time_left(finished_job(), trials) is None
 
 
 def test_a_narrow_terminal_cuts_the_parameters_and_nothing_else():
