@@ -40,7 +40,8 @@ def trial_context(backend: str, config: FlatConfig, gpus: float, settings: Setti
     values = VerlBackend().tree(config) if backend == "verl" else config
     room = capacity(max(gpus, 1.0) if backend == "verl" else gpus, settings.gpu_memory_gib)
     here = settings.ray_address is None
-    return TrialContext(backend=backend, config=values, gpus=gpus, here=here, room=room)
+    python, workdir = (str(config.get(f"backend.{name}") or "") for name in ("python", "workdir"))
+    return TrialContext(backend=backend, config=values, gpus=gpus, here=here, room=room, python=python, workdir=workdir)
 
 
 def trial_problems(context: TrialContext | None) -> tuple[Problem, ...]:

@@ -21,6 +21,8 @@ class TrialContext:
         gpus: GPUs of the trial.
         here: Trials run on this machine, so that its files and ports are theirs.
         room: Memory of the device that one rank gets.
+        python: The interpreter that trains, where it is not this one.
+        workdir: Where a program of somebody else's starts; empty = in the trial's own directory.
     """
 
     backend: str
@@ -28,6 +30,8 @@ class TrialContext:
     gpus: float
     here: bool
     room: Capacity
+    python: str = ""
+    workdir: str = ""
 
     @property
     def ranks(self) -> int:

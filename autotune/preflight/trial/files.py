@@ -26,6 +26,11 @@ def paths(trial: TrialContext) -> list[str]:
     return [path for _, path in _named(trial)]
 
 
+def data_files(trial: TrialContext) -> list[str]:
+    """Those of them that hold data."""
+    return [path for key, path in _named(trial) if key.startswith("data.")]
+
+
 def _named(trial: TrialContext) -> Iterator[tuple[str, str]]:
     for key in _NATIVE if trial.backend == "native" else _VERL:
         value = trial.config.get(key)
