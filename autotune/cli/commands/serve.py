@@ -48,18 +48,26 @@ def serve(
 
 
 def application(settings: Settings) -> FastAPI:
-    """The service as an application whose supervisor works as long as it is served."""
+    """The service as an application whose supervisor works as long as it is served.
+
+    Raises:
+        ConflictError: If another service runs on the same SQLite database.
+    """
     from autotune.api import create_app
     from autotune.service import Supervisor, open_service
+    from autotune.service.single import hold_alone
 
+    held = hold_alone(settings)
     service = open_service(settings)
     service.ping()
-    return create_app(
+    app = create_app(
         service,
         settings,
         dashboard_storage_url=settings.study_database,
         lifespan=lambda _: _Running(Supervisor(service, settings)),
     )
+    app.state.held = held  # until the process ends
+    return app
 
 
 def address(host: str, listener: socket.socket) -> str:
