@@ -73,6 +73,13 @@ class UsageError(AutotuneError, ValueError):
     status = 400
 
 
+class UnknownCursorError(UsageError):
+    """A list was asked to go on after a place that it never named."""
+
+    code = "unknown_cursor"
+    status = 422
+
+
 class InvalidSpaceError(AutotuneError, ValueError):
     """A space file cannot be accepted; ``problems`` lists everything that is wrong with it."""
 

@@ -101,6 +101,8 @@ Service = Annotated[ServicePort, Depends(service_of)]
 News = Annotated[Feed, Depends(feed_of)]
 Source = Annotated[SpaceSource, Depends(space_source)]
 JobId = Annotated[str, Path(description="The job's id, for example quickstart-1.", max_length=200)]
+MAX_NUMBER = 2**31 - 1
+"""What a database can compare with a trial's number."""
 Limit = Annotated[int, Query(ge=1, le=500, description="Largest number of items.")]
 Cursor = Annotated[str | None, Query(max_length=1024, description="The `next` of the page before.")]
 Key = Annotated[
@@ -109,6 +111,7 @@ Key = Annotated[
         alias="Idempotency-Key",
         min_length=1,
         max_length=200,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
         description="The same key again returns the first job instead of a second one.",
     ),
 ]

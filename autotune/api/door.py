@@ -49,6 +49,8 @@ class Door:
             return
         headers = Headers(scope=scope)
         try:
+            if "\x00" in scope["path"] or b"%00" in scope["query_string"] or b"\x00" in scope["query_string"]:
+                raise UsageError("an address holds no NUL character.", hint="Look at how the address was put together.")
             caller = await self._caller(scope, headers)
             if not caller.is_local:
                 self.pace.take(caller.token if caller is not _ANYBODY else _address(scope))

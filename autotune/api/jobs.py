@@ -40,7 +40,7 @@ def submit_job(service: Service, source: Source, response: Response, key: Key = 
     return job
 
 
-@router.get("/jobs", operation_id="listJobs", tags=["jobs"], responses=documented(400))
+@router.get("/jobs", operation_id="listJobs", tags=["jobs"], responses=documented(400, 422))
 def list_jobs(
     service: Service,
     state: Annotated[JobState | None, Query(description="Only jobs in this state.")] = None,

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.responses import FileResponse, PlainTextResponse
 from fastapi.sse import EventSourceResponse
+from pydantic import Field
 
 from autotune.api.bodies import WantedModel, WantedTrial
-from autotune.api.context import Cursor, JobId, Limit, News, Service, TrialPage
+from autotune.api.context import MAX_NUMBER, Cursor, JobId, Limit, News, Service, TrialPage
 from autotune.api.problems import documented
 from autotune.api.stream import MAX_EVENT_ID, MEDIA_TYPE, position, stream_response, wants_stream
 from autotune.states import TrialState
@@ -34,10 +35,10 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 Stage = Annotated[str | None, Query(max_length=63, description="Name of a stage; none = the one that the job is at.")]
-Number = Annotated[int, Path(ge=0, description="The trial's number within its job.")]
+Number = Annotated[int, Path(ge=0, le=MAX_NUMBER, description="The trial's number within its job.")]
 
 
-@router.get("/trials", operation_id="listTrials", responses=documented(400, 404))
+@router.get("/trials", operation_id="listTrials", responses=documented(400, 404, 422))
 def list_trials(
     service: Service,
     job_id: JobId,
@@ -75,7 +76,7 @@ def get_trial(service: Service, job_id: JobId, number: Number, stage: Stage = No
 def get_advice(
     service: Service,
     job_id: JobId,
-    trial: Annotated[int | None, Query(ge=0, description="A trial's number; none = all trials.")] = None,
+    trial: Annotated[int | None, Query(ge=0, le=MAX_NUMBER, description="A trial's number; none = all trials.")] = None,
     stage: Stage = None,
 ) -> list[AdviceView]:
     """Shows what rules on curves find in the job's trials, each with its numbers and a change to try."""
@@ -87,7 +88,9 @@ def get_curves(
     service: Service,
     job_id: JobId,
     metric: Annotated[list[str] | None, Query(description="Metric names; none = all.")] = None,
-    trial: Annotated[list[int] | None, Query(description="Trial numbers; none = all.")] = None,
+    trial: Annotated[
+        list[Annotated[int, Field(ge=0, le=MAX_NUMBER)]] | None, Query(description="Trial numbers; none = all.")
+    ] = None,
     max_points: Annotated[int, Query(ge=2, le=10_000, description="Largest number of steps a trial.")] = 500,
     stage: Stage = None,
 ) -> list[CurveView]:
@@ -112,7 +115,9 @@ def export_trial(
     service: Service,
     job_id: JobId,
     to: Annotated[str, Query(max_length=20, description="Form: native, verl, command or yaml.")],
-    trial: Annotated[int | None, Query(ge=0, description="A trial's number; none = the best one.")] = None,
+    trial: Annotated[
+        int | None, Query(ge=0, le=MAX_NUMBER, description="A trial's number; none = the best one.")
+    ] = None,
     stage: Stage = None,
 ) -> ExportView:
     """Shows a trial's configuration as a launch command or as YAML."""
@@ -157,7 +162,9 @@ def list_events(
 def get_logs(
     service: Service,
     job_id: JobId,
-    trial: Annotated[int | None, Query(ge=0, description="A trial's number; none = the job's driver.")] = None,
+    trial: Annotated[
+        int | None, Query(ge=0, le=MAX_NUMBER, description="A trial's number; none = the job's driver.")
+    ] = None,
     tail: Annotated[int, Query(ge=1, le=100_000, description="Number of lines from the end.")] = 200,
     stage: Stage = None,
 ) -> PlainTextResponse:

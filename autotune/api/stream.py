@@ -24,7 +24,8 @@ logger = logging.getLogger("autotune.api")
 MEDIA_TYPE = EventSourceResponse.media_type
 HEARTBEAT_S = 15.0
 RETRY_MS = 2000
-MAX_EVENT_ID = 2**63 - 1
+MAX_EVENT_ID = 2**31 - 1
+"""What a database can compare with an event's id."""
 
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _EVENT = TypeAdapter(EventView)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from autotune.access import LOCAL, Caller, Role
 from autotune.clock import Clock, SystemClock
-from autotune.errors import ConflictError, NotFoundError, UsageError
+from autotune.errors import ConflictError, NotFoundError, UnknownCursorError, UsageError
 from autotune.preflight import Check
 from autotune.service import verbs
 from autotune.service.acting import Acting
@@ -147,7 +147,8 @@ class Service(Acting):
         """Jobs, newest first, as a page of ``JobView``.
 
         Raises:
-            UsageError: If the state or the cursor is unknown.
+            UnknownCursorError: If the cursor is none of ours.
+            UsageError: If the state is unknown.
         """
         states = [_state(JobState, state)] if state else []
         with self.store.read() as work:
@@ -175,7 +176,8 @@ class Service(Acting):
 
         Raises:
             NotFoundError: If there is no such job or stage.
-            UsageError: If the state or the cursor is unknown.
+            UnknownCursorError: If the cursor is none of ours.
+            UsageError: If the state is unknown.
         """
         wanted = _state(TrialState, state) if state else None
         after = _number(cursor) if cursor else -1
@@ -382,7 +384,11 @@ def _state(kind: type[_State], text: str) -> _State:
         raise UsageError(f"unknown state {text!r}; allowed are {', '.join(sorted(kind))}.") from None
 
 
+_DIGITS = 10
+"""No trial's number has as many, and a database could not compare it."""
+
+
 def _number(cursor: str) -> int:
-    if not cursor.isdigit():
-        raise UsageError(f"the cursor {cursor!r} is none of ours.", hint="Pass on `next` of the page before.")
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < _DIGITS):
+        raise UnknownCursorError(f"the cursor {cursor!r} is none of ours.", hint="Pass on `next` of the page before.")
     return int(cursor)

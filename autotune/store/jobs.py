@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Row, and_, func, insert, not_, select, text, tuple_, update
 
-from autotune.errors import ConflictError, NotFoundError, UsageError
+from autotune.errors import ConflictError, NotFoundError, UnknownCursorError, UsageError
 from autotune.search.types import Event
 from autotune.states import JOB_ENDS, JobState, check_job_transition
 from autotune.store import clean
@@ -96,7 +96,8 @@ class JobRepository(StudyRepository):
             name: Only jobs of this name.
 
         Raises:
-            UsageError: If the cursor is none of ours, or the limit is below 1.
+            UnknownCursorError: If the cursor is none of ours.
+            UsageError: If the limit is below 1.
         """
         if limit < 1:
             raise UsageError(f"limit: got {limit}, allowed are whole numbers from 1.")
@@ -324,9 +325,9 @@ def _cursor(job: Job) -> str:
 def _read_cursor(cursor: str) -> tuple[float, str]:
     try:
         raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-        created, job = raw.split(" ", 1)
+        created, job = raw.replace("\x00", "").split(" ", 1)
         return float(created), job
     except (ValueError, binascii.Error) as error:
-        raise UsageError(
+        raise UnknownCursorError(
             f"the cursor {cursor!r} is none of ours.", hint="Pass on `next` of the page before, unchanged."
         ) from error

@@ -146,7 +146,7 @@ def test_a_name_is_no_path(http, nothing_stored, name):
     assert any(problem["path"] == "name" for problem in body["problems"])
 
 
-@pytest.mark.parametrize("file", ["../../../../secret.yaml", "/etc/passwd", "..\\x", "a\x00b", "x\r\nSet-Cookie: a=b"])
+@pytest.mark.parametrize("file", ["../../../../secret.yaml", "/etc/passwd", "..\\x", "x\r\nSet-Cookie: a=b"])
 def test_the_files_name_is_used_in_messages_only(http, app, file):
     job = http.post("/v1/jobs", params={"file": file}, content=space(f"file-{abs(hash(file)) % 10**8}"))
     assert job.status_code == 201
