@@ -51,9 +51,11 @@ def trained(path: Path = FILE) -> Outcome:
 
 
 def nearest(proposal: Proposal) -> float:
-    """The final objective of the bank's configuration that lies nearest, over its seeds."""
+    """The final objective of the bank's configuration that lies nearest, with the trial's own seed where it has it."""
     replay, finals = _bank(proposal.run.task)
-    return fmean(finals[run.name] for run in replay.nearest(proposal.overrides))
+    runs = replay.nearest(proposal.overrides)
+    own = [run for run in runs if run.name.endswith(f"-{proposal.run.seed}")]
+    return fmean(finals[run.name] for run in own or runs)
 
 
 @cache
