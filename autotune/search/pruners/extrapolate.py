@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import nsmallest
+from itertools import islice
 from typing import ClassVar
 
 import numpy as np
@@ -115,11 +117,14 @@ class Extrapolate:
             if view is None:
                 return None
             views.append(view)
+        hardest = list(finals)
+        if not objective.also:  # a better end is harder to beat, whatever is foreseen
+            hardest = nsmallest(self.top, finals, key=lambda one: (-finals[one][0], one))
         chances: dict[int, float] = {}
-        for number, final in finals.items():
-            nowhere = math.prod(1.0 - view.above(value) for view, value in zip(views, final, strict=True))
+        for number in hardest:
+            nowhere = math.prod(1.0 - view.above(value) for view, value in zip(views, finals[number], strict=True))
             chances[number] = 1.0 - nowhere
-        number = sorted(chances, key=lambda one: (chances[one], one))[self.top - 1]
+        number = sorted(chances, key=lambda one: (chances[one], [-value for value in finals[one]], one))[self.top - 1]
         return Foresight(views=tuple(views), chance=chances[number], against=number)
 
     def _looks(self, curve: Sequence[Point], metric: str) -> list[int]:
@@ -231,11 +236,11 @@ def _finals(objective: Objective, sight: Sight) -> dict[int, Vector]:
 
 def _lessons(objective: Objective, sight: Sight) -> list[Finished]:
     """What the latest finished curves of full length teach, each looked at once."""
-    full = [number for number, curve in sight.peers.items() if curve and curve[-1].step >= sight.total_steps]
     turn, total = objective.sign, sight.total_steps
+    latest = (sight.peers[number] for number in sorted(sight.peers, reverse=True))
+    full = list(islice((curve for curve in latest if curve and curve[-1].step >= total), LESSONS))
     found: list[Finished] = []
-    for number in sorted(full)[-LESSONS:]:
-        curve = sight.peers[number]
+    for curve in reversed(full):
 
         def learn(curve: Sequence[Point] = curve) -> Finished | None:
             finite = [(step, value) for step, value in series(curve, objective.metric) if value is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from autotune.search.curves import Curve
@@ -97,9 +97,21 @@ def protected(sight: Sight, top: int, objective: Objective | None = None, *, amo
     """
     if top == 0:
         return False
-    number = sight.trial.number
-    reached = scores(objective or sight.objective, {**sight.peers, number: sight.curve}, sight.step, ties=True)
-    own = reached.get(number, -math.inf)
-    if own == -math.inf or len(reached) < among:
+    number, objective = sight.trial.number, objective or sight.objective
+    if objective.also:
+        fronts = scores(objective, {**sight.peers, number: sight.curve}, sight.step, ties=True)
+        return _stands(fronts.pop(number, None), fronts.values(), top, among)
+    reached = (score(objective, curve, sight.step) for curve in sight.peers.values())
+    return _stands(score(objective, sight.curve, sight.step), (one for one in reached if one is not None), top, among)
+
+
+def _stands(own: float | None, others: Iterable[float], top: int, among: int) -> bool:
+    """Whether fewer than ``top`` are better; looks no further than it must, for in a long job they are many."""
+    if own is None or own == -math.inf:
         return False
-    return sum(value > own for value in reached.values()) < top
+    better, count = 0, 1
+    for value in others:
+        better, count = better + (value > own), count + 1
+        if better >= top:
+            return False
+    return count >= among
