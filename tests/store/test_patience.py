@@ -1,4 +1,5 @@
 import pytest
+from sqlalchemy import event
 
 from autotune.clock import ManualClock
 from autotune.errors import ConflictError, UnreachableError
@@ -74,3 +75,44 @@ def test_a_save_that_was_committed_without_a_word_is_there_once(store, make_desk
         (attempt,) = work.trials.attempts(desk.job.id, 0)
     assert kinds.count("trial.state") == 1
     assert attempt.started_at == 5.0
+
+
+class Cleaner(ManualClock):
+    """A clock during whose ticks somebody makes room on the disk."""
+
+    def __init__(self, make_room) -> None:
+        super().__init__(0.0)
+        self.slept = 0
+        self._make_room = make_room
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.slept += 1
+        if self.slept == 5:
+            self._make_room()
+
+
+def test_a_save_on_a_full_disk_waits_for_room_and_is_whole(store, make_desk, make_trial):
+    desk = make_desk(store)
+    with store.read() as work:
+        pages = work.connection.exec_driver_sql("PRAGMA page_count").scalar()
+    room = {"pages": pages}
+
+    def limit(connection, _):
+        connection.execute(f"PRAGMA max_page_count={room['pages']}")
+
+    def make_room():
+        room["pages"] = 1_000_000
+        store.engine.dispose()
+
+    event.listen(store.engine, "connect", limit)
+    store.engine.dispose()
+    with pytest.raises(UnreachableError, match="disk is full"):
+        desk.book.save(make_trial(config={"text": "x" * 200_000}))
+    clock = Cleaner(make_room)
+    book = SqlBook(store, desk.study.id, desk.lease, patience=Patience(clock))
+    book.save(make_trial(config={"text": "x" * 200_000}), [Point(step=0, time=1.0, metrics={"loss": 1.0})])
+    assert clock.slept >= 5
+    history = desk.book.load()
+    assert [len(trial.config["text"]) for trial in history.trials] == [200_000]
+    assert len(history.curves[0]) == 1
