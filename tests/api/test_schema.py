@@ -3,21 +3,32 @@
 No request may fail inside (5xx), and no answer may be one that the document does not know.
 """
 
+import contextlib
+
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
+    allow_header_conformance,
     content_type_conformance,
+    ensure_resource_availability,
+    ignored_auth,
+    missing_required_header,
+    negative_data_rejection,
+    object_level_authorization,
     response_headers_conformance,
     response_schema_conformance,
     status_code_conformance,
+    unsupported_method,
+    use_after_free,
 )
 
 from autotune.access import LOCAL, Role
 from autotune.api import create_app
 from autotune.service import open_service
 from autotune.settings import Settings
+from tests.postgres import postgres_server
 from tests.serving import served
 
 pytestmark = pytest.mark.slow
@@ -28,7 +39,16 @@ CHECKS = [
     content_type_conformance,
     response_headers_conformance,
     response_schema_conformance,
+    negative_data_rejection,
+    missing_required_header,
+    unsupported_method,
+    allow_header_conformance,
+    ignored_auth,
+    object_level_authorization,
+    use_after_free,
+    ensure_resource_availability,
 ]
+"""All there are but one: that every request which fits the document is accepted. A space file is a text to it."""
 SPACE = """
 name: demo
 trainer: {overrides: {data: digits, model: tiny}}
@@ -38,8 +58,8 @@ budget: {trials: 4, steps: 4}
 """
 
 
-def service_in(home):
-    settings = Settings(home=home, requests_per_s=1e9, requests_at_once=10**9)
+def service_in(home, database_url=None):
+    settings = Settings(home=home, database_url=database_url, requests_per_s=1e9, requests_at_once=10**9)
     service = open_service(settings)
     # Both have ended, so that a request for their events as a stream is answered in full.
     for name in ("demo", "other"):
@@ -47,12 +67,14 @@ def service_in(home):
     return service, settings
 
 
-@pytest.fixture(scope="module")
-def open_api(tmp_path_factory):
-    service, options = service_in(tmp_path_factory.mktemp("open"))
-    with served(create_app(service, options)) as url:
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def open_api(request, tmp_path_factory):
+    with contextlib.ExitStack() as kept:
+        database_url = kept.enter_context(postgres_server()).fresh() if request.param == "postgresql" else None
+        service, options = service_in(tmp_path_factory.mktemp("open"), database_url)
+        kept.callback(service.store.close)
+        url = kept.enter_context(served(create_app(service, options)))
         yield schemathesis.openapi.from_url(f"{url}/openapi.json")
-    service.store.close()
 
 
 @pytest.fixture(scope="module")
