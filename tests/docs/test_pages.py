@@ -63,6 +63,14 @@ def test_every_block_of_yaml_is_yaml_and_every_whole_space_is_one(page, tmp_path
             resolve_space(text, page.name)
 
 
+def test_the_picture_in_the_readme_is_one_of_a_sensible_size():
+    (name,) = re.findall(r"!\[[^\]]+\]\(([^)]+\.png)\)", (ROOT / "README.md").read_text())
+    picture = (ROOT / name).read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert 10_000 < len(picture) < 200_000
+    assert (ROOT / name).with_name("take.py").is_file(), "the script that takes it again"
+
+
 def test_the_pages_hold_commands_and_spaces_to_look_at():
     assert sum(len(commands(page)) for page in PAGES) >= 20
     spaces = [text for page in PAGES for text in blocks(page, "yaml") if text.startswith("name:")]
