@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from autotune.backends import get_backend
+from autotune.backends.verl.backend import lacking
+from autotune.backends.verl.installation import KNOWN_VERSION
 from autotune.preflight import Check, Status
 from autotune.preflight.machine import gpu_count
 from autotune.preflight.trial import trial_context
@@ -14,6 +16,7 @@ from autotune.service.checking import TrialCheck
 from autotune.service.planning import PROPOSALS, first_proposals
 from autotune.service.spaces import ResolvedSpace
 from autotune.settings import Settings
+from autotune.spec.values import FlatConfig
 
 
 def examine(resolved: ResolvedSpace, settings: Settings) -> list[Check]:
@@ -35,6 +38,8 @@ def _part(part: ResolvedSpace, settings: Settings) -> Iterator[Check]:
     text = f"{space.name}: {trials}, on {space.trainer.backend}"
     yield Check(name="space", status=Status.OK, text=text)
     yield _gpus(part, settings)
+    if "backend.version" in part.base:
+        yield _verl(part.base)
     wrong = list(get_backend(space.trainer.backend).check(part.base))
     yield from failures("configuration", wrong)
     if not wrong:
@@ -70,6 +75,15 @@ def _gpus(part: ResolvedSpace, settings: Settings) -> Check:
         fix = f"budget.parallel: {fits} says what will happen."
         return Check(name=name, status=Status.WARN, text=f"{text}: {fits} at a time fit", fix=fix)
     return Check(name=name, status=Status.OK, text=text)
+
+
+def _verl(base: FlatConfig) -> Check:
+    """Which verl it is, and which keys of the known one it does not have."""
+    text, lost = f"{base['backend.version']} at {base['backend.python']}", lacking(base)
+    if not lost:
+        return Check(name="verl", status=Status.OK, text=text)
+    fix = f"What is set under these names is refused; verl {KNOWN_VERSION} has them all."
+    return Check(name="verl", status=Status.WARN, text=f"{text}; it lacks {', '.join(lost)}", fix=fix)
 
 
 def _first_trials(part: ResolvedSpace, check: TrialCheck) -> Check:

@@ -1,6 +1,7 @@
 """The doctor over a space: GPUs, model, tokenizer, files, data, reward, devices, memory and the first proposals."""
 
 import json
+import shutil
 
 import pytest
 import yaml
@@ -10,6 +11,7 @@ from autotune.service import examining
 from autotune.service.examining import examine
 from autotune.service.spaces import resolve_space
 from autotune.settings import Settings
+from tests.backends.verl_wheel import GOOD, imitation
 
 SPACE = {
     "name": "small",
@@ -156,3 +158,25 @@ def test_each_stage_is_looked_at_under_its_name(look):
     checks = examine(resolve_space(yaml.safe_dump(text), "space.yaml"), Settings())
     names = {check.name.partition(": ")[0] for check in checks}
     assert names == {"first", "second"}
+
+
+def of_verl(python):
+    trainer = {"backend": "verl", "python": python, "overrides": {**GOOD, "trainer.use_dynamic_bsz": True}}
+    return {"trainer": trainer, "resources": {"gpus": 2}, "search": {"lr": {"float": [1e-6, 1e-5]}}}
+
+
+def test_of_a_space_for_verl_its_version_is_said_and_what_another_one_lacks(look, tmp_path):
+    python = imitation(tmp_path / "known")
+    (check,) = of(look(**of_verl(python)), "verl")
+    assert (check.status, check.text) == (Status.OK, f"0.9.1 at {python}")
+    other = imitation(tmp_path / "other", version="0.9.9")
+    configs = tmp_path / "other" / "packages" / "verl" / "trainer" / "config"
+    copied = shutil.copytree(configs.resolve(), tmp_path / "config")
+    rollout = copied / "rollout" / "rollout.yaml"
+    rollout.write_text(rollout.read_text().replace("max_num_seqs:", "max_sequences:"))
+    configs.unlink()
+    copied.rename(configs)
+    (check,) = of(look(**of_verl(other)), "verl")
+    assert check.status is Status.WARN
+    assert "0.9.9" in check.text
+    assert "it lacks actor_rollout_ref.rollout.max_num_seqs" in check.text

@@ -190,9 +190,14 @@ def _not_composed(verl: Installation, config: str, error: ValueError) -> Invalid
     return _refused([Problem(message=message, hint="Correct the overrides.", path="trainer.overrides")])
 
 
+def lacking(tree: FlatConfig) -> list[str]:
+    """The keys of verl that the table of names speaks of and this verl does not have."""
+    return sorted(keys.keys[0] for keys in PARAMETERS.values() if not any(key in tree for key in keys.keys))
+
+
 def _compare(verl: Installation, tree: FlatConfig) -> None:
     """Refuses a verl whose keys are others than those that the table of names was written for."""
-    lost = sorted(keys.keys[0] for keys in PARAMETERS.values() if not any(key in tree for key in keys.keys))
+    lost = lacking(tree)
     if verl.version != KNOWN_VERSION and len(lost) > len(PARAMETERS) // 10:
         message = f"verl {verl.version} has other keys than {KNOWN_VERSION}: it lacks {', '.join(lost[:6])}."
         raise _refused([Problem(message=message, hint=f"Install verl {KNOWN_VERSION}.", path="trainer.python")])
