@@ -34,6 +34,7 @@ from autotune.search.stages import Handover, hand_over, judge_stage
 from autotune.search.types import Trial
 from autotune.service.checking import TrialCheck
 from autotune.service.observers import observers_for
+from autotune.service.occupancy import note_cluster
 from autotune.service.owner import TRY_AGAIN, die_with
 from autotune.service.publishing import Observer, PublishingBook
 from autotune.service.reporting import report_job
@@ -290,6 +291,7 @@ class JobDriver:
             on_idle=lambda: self._poll(coordinator),
             home=self._home,
             warm_s=self._settings.warm_s,
+            on_cluster=lambda resources: note_cluster(self._settings, resources),
         )
 
     def _poll(self, coordinator: Coordinator) -> None:
