@@ -21,8 +21,10 @@ def t_quantile(freedom: float) -> float:
     """
     if freedom < 1:
         raise ValueError(f"got {freedom} degrees of freedom, allowed are values from 1")
+    # Rounding must not decide: 12 degrees may have been computed as 11.999999999999998.
+    whole = int(freedom * (1 + 1e-9))
     # From 31 on the table's last value errs on the wide side by 4 % at most.
-    return _T[min(int(freedom), len(_T)) - 1]
+    return _T[min(whole, len(_T)) - 1]
 
 
 def half_width(values: Sequence[float]) -> float | None:
