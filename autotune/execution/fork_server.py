@@ -39,6 +39,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+SPEAKER = "fork server "
+"""How a line of its own in the log begins, after the time."""
 _HEADER = struct.Struct("!I")
 _FDS = 4
 _PATIENCE_S = 5.0
@@ -53,6 +55,9 @@ def main(arguments: list[str]) -> int:
         The exit code.
     """
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    if os.fork():
+        return 0  # nobody's child: Ray kills those of a worker together with it
+    os.pwrite(int(options["--lock"]), f"{os.getpid()}\n".encode(), 0)
     server = _Server(
         listener=socket.socket(fileno=int(options["--listen"])),
         watched=os.pidfd_open(int(options["--watch"])),
@@ -62,8 +67,13 @@ def main(arguments: list[str]) -> int:
         os.set_inheritable(int(options[fd]), False)
     guard = _load_guard()
     gc.disable()  # it would go through a million objects again and again, none of which ends
-    with server.ending_while_importing():
-        importlib.import_module(options["--preload"])
+    try:
+        with server.ending_while_importing():
+            importlib.import_module(options["--preload"])
+    except Exception as error:  # noqa: BLE001 - whatever it is, trials can do without this server
+        traceback.print_exc()
+        _say(f"cannot import {options['--preload']}: {type(error).__name__}: {error}")
+        return 1
     unfit = _unfit()
     if unfit:
         _say(unfit)
@@ -315,7 +325,7 @@ def _load_guard() -> ModuleType:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} fork server {os.getpid()}: {text}\n")
+    sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {SPEAKER}{os.getpid()}: {text}\n")
     sys.stderr.flush()
 
 

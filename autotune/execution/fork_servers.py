@@ -9,12 +9,13 @@ import importlib.util
 import json
 import os
 import select
+import signal
 import socket
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,7 +69,7 @@ class ForkServers:
         self._place = place
         self._waiting: dict[str, socket.socket] = {}
         self._since: dict[str, float] = {}
-        self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._started: set[str] = set()
         self._hopeless: dict[str, str] = {}
 
     def ready(self, command: Command, env: Mapping[str, str], until: float) -> ReadyServer | None:
@@ -109,10 +110,14 @@ class ForkServers:
     def end(self) -> None:
         """Ends the servers that were started here."""
         self.close()
-        for process in self._started.values():
-            process.terminate()
-        for process in self._started.values():
-            process.wait()
+        for key in self._started:
+            with contextlib.suppress(OSError, ValueError), self._lock(key) as held:
+                if held:
+                    os.kill(int(self._path(key, ".lock").read_text()), signal.SIGTERM)
+        until = time.monotonic() + _DYING_S
+        for key in self._started:
+            while self._is_alive(key) and time.monotonic() < until:
+                select.select([], [], [], _ASK_AGAIN_S)
 
     def close(self) -> None:
         """Gives up waiting; the servers stay, for others."""
@@ -142,16 +147,32 @@ class ForkServers:
         return ReadyServer(connection)
 
     def _check_alive(self, key: str) -> None:
-        """A server of ours that ended by itself before it was ready will do so again; a killed one is replaced."""
-        process = self._started.get(key)
-        if process is None:
-            return
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_DYING_S)
-        if (process.returncode or 0) > 0:
-            log = self._place.directory / f"{key}.log"
-            said = log.read_text("utf-8", "replace").splitlines()[-1:]
-            raise self._given_up(key, f"the fork server ended: {' '.join(said)} (see {log})")
+        """A server that ended by itself before it was ready will do so again; one that was killed is replaced."""
+        said = self._path(key, ".log").read_text("utf-8", "replace").splitlines()[-1:]
+        if said and fork_server.SPEAKER in said[0]:
+            why = said[0].partition(fork_server.SPEAKER)[2].partition(": ")[2]
+            raise self._given_up(key, f"the fork server ended: {why} (see {self._path(key, '.log')})")
+
+    def _path(self, key: str, suffix: str = "") -> Path:
+        return self._place.directory / f"{key}{suffix}"
+
+    @contextlib.contextmanager
+    def _lock(self, key: str) -> Iterator[bool]:
+        """Tries to take the lock that a server holds as long as it lives; says whether one does."""
+        with self._path(key, ".lock").open("rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield True
+            else:
+                yield False
+
+    def _is_alive(self, key: str) -> bool:
+        try:
+            with self._lock(key) as held:
+                return held
+        except OSError:
+            return False
 
     def _given_up(self, key: str, why: str) -> NotWarmError:
         self._hopeless[key] = why
@@ -162,7 +183,7 @@ class ForkServers:
         connection.settimeout(_ANSWER_S)
         try:
             _private(self._place.directory)
-            connection.connect(str(self._place.directory / key))
+            connection.connect(str(self._path(key)))
         except (FileNotFoundError, ConnectionRefusedError):
             connection.close()
             return None
@@ -173,8 +194,8 @@ class ForkServers:
 
     def _spawn(self, key: str, command: Command, env: Mapping[str, str]) -> bool:
         """Starts a server that can be connected to at once; False when another worker is doing so."""
-        path = self._place.directory / key
-        lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        path = self._path(key)
+        lock = os.open(self._path(key, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with contextlib.ExitStack() as here:
             here.callback(os.close, lock)
             try:
@@ -185,8 +206,8 @@ class ForkServers:
             listener = here.enter_context(socket.socket(socket.AF_UNIX))
             listener.bind(str(path))
             listener.listen(64)
-            log = here.enter_context(path.with_suffix(".log").open("ab"))
-            self._started[key] = subprocess.Popen(
+            log = here.enter_context(self._path(key, ".log").open("wb"))
+            subprocess.run(  # returns at once: the server itself is nobody's child
                 [
                     *(command.argv[0], fork_server.__file__, "--preload", command.preload),
                     *("--socket", str(path), "--listen", str(listener.fileno()), "--lock", str(lock)),
@@ -199,7 +220,9 @@ class ForkServers:
                 stderr=log,
                 start_new_session=True,
                 pass_fds=(listener.fileno(), lock),
+                check=False,
             )
+        self._started.add(key)
         return True
 
 

@@ -189,6 +189,13 @@ def test_it_ends_when_nobody_asks(short, no_strays, monkeypatch):
     assert start(servers, tiny("exit 10"), no_strays, monkeypatch).wait(20) == 10
 
 
+def test_it_is_nobodys_child_so_that_it_outlives_the_worker_that_started_it(servers, no_strays, monkeypatch):
+    start(servers, tiny("exit 0"), no_strays, monkeypatch).wait(20)
+    (server,) = processes(str(servers._place.directory))
+    assert int(stat_fields(server)[1]) != os.getpid()
+    assert os.getsid(server) != os.getsid(0)
+
+
 def test_it_ends_with_the_process_that_it_watches(short, no_strays, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     watched = subprocess.Popen(["/bin/sleep", "60"])
