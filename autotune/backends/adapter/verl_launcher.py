@@ -52,9 +52,7 @@ class JobId:
 
     def of_ray(self) -> object:
         """The job id as Ray writes it."""
-        from ray import JobID
-
-        made: object = JobID.from_int(self.number)
+        made: object = sys.modules["ray"].JobID.from_int(self.number)
         return made
 
     def warn(self) -> None:
