@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.errors import AutotuneError, ConflictError
+from autotune.errors import AutotuneError, ConflictError, UnreachableError
 from autotune.search.types import Event
 from autotune.service.fairness import in_turn, use_of_teams, why_not
 from autotune.service.owner import TRY_AGAIN, new_owner
@@ -122,10 +122,13 @@ class Supervisor:
             while self._drivers or again:
                 on_tick()
                 self._service.clock.sleep(TICK_S)
-                again = job_id in self._reap() or again
-                if again and self._service.clock.now() >= self._troubled(job_id).not_before:
-                    self._spawn(self._lease(job_id))
-                    again = False
+                try:
+                    again = job_id in self._reap() or again
+                    if again and self._service.clock.now() >= self._troubled(job_id).not_before:
+                        self._spawn(self._lease(job_id))
+                        again = False
+                except UnreachableError as error:
+                    logger.warning("the supervisor cannot work right now: %s", error.message)
         finally:
             self._end_drivers()
         on_tick()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from autotune.errors import UnreachableError
 from autotune.service.service import Service
 from autotune.service.supervisor import Supervisor
 from autotune.settings import Settings
@@ -137,6 +138,26 @@ def test_a_job_that_gets_on_between_the_deaths_of_its_drivers_goes_on(stage):
     """)
     stage.wait(lambda: len(stage.notes()) >= 5, "five drivers have died")
     assert stage.state() == "queued"
+
+
+def test_a_job_in_the_foreground_goes_on_when_the_database_was_away_as_its_driver_died(stage, monkeypatch):
+    script = stage.root / "driver.py"
+    script.write_text(HEAD + "os.kill(os.getpid(), signal.SIGKILL)")
+    supervisor = Supervisor(stage.service, stage.settings, (sys.executable, "-S", str(script)))
+    begin, away = stage.store.begin, iter([True, True])
+
+    def tick() -> None:
+        if stage.notes() == ["start"] and next(away, False):
+            monkeypatch.setattr(stage.store, "begin", unreachable)
+        else:
+            monkeypatch.setattr(stage.store, "begin", begin)
+
+    def unreachable():
+        raise UnreachableError("the database does not answer.")
+
+    supervisor.run_one(stage.job, tick)
+    assert stage.notes() == ["start"] * 3
+    assert stage.state() == "failed"
 
 
 def test_a_driver_that_met_an_outage_is_followed_by_another_one_later(stage):
