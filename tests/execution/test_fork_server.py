@@ -287,7 +287,7 @@ def learnt(lines):
 @pytest.mark.timeout(300)
 def test_a_run_is_the_same_bit_for_bit_whether_it_was_forked_or_not(short, no_strays):
     config = dict(get_backend("native").describe(TrainerSpec(overrides=OVERRIDES)).config)
-    job = Job(backend="native", trials_dir=no_strays, steps=3, grace_s=20.0)
+    job = Job(backend="native", trials_dir=no_strays, steps=3, grace_s=60.0)
     cold, warm = Worker(job, load_backend), Worker(job, load_backend, place(short))
     curves = []
     for number, worker in enumerate([cold, warm, warm]):
@@ -297,4 +297,21 @@ def test_a_run_is_the_same_bit_for_bit_whether_it_was_forked_or_not(short, no_st
         assert "fresh interpreter" not in (no_strays / f"{number:04d}" / "attempt_1.log").read_text()
         curves.append(learnt(lines))
     assert curves[0] == curves[1] == curves[2]
+    stop_a_long_one(warm, config, no_strays)
     warm.end_servers()
+
+
+def stop_a_long_one(worker, config, trials):
+    """A forked run that is told to stop writes its checkpoint, as any other does."""
+    long = {**config, "trainer.total_steps": 100_000}
+    worker.begin(Launch(attempt=Attempt(trial=9, number=1, token="t"), config=long, directory="0009"))
+    outcome, steps = None, 0
+    while outcome is None:
+        report = worker.step()
+        steps += sum(isinstance(line, StepLine) for line in report.lines)
+        if steps > 2:
+            worker.request_stop()
+        outcome = report.outcome
+    assert outcome.kind is EndKind.STOPPED, outcome.message
+    assert list((trials / "0009" / "checkpoints").glob("step_*"))
+    assert not is_locked(trials / "0009")
