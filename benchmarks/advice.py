@@ -103,6 +103,8 @@ def summary(trials: Sequence[Trial]) -> dict[str, object]:
         "improved_by_chance_95": chance_95,
         "difference": gap,
         "difference_95": gap_95,
+        "unmoved_by_advice": round(fmean(trial.advice == 0 for trial in trials), 3),
+        "unmoved_by_chance": round(fmean(fmean(value == 0 for value in trial.chance) for trial in trials), 3),
         "worse_by_advice": round(fmean(trial.advice < -MARGIN for trial in trials), 3),
         "worse_by_chance": round(fmean(fmean(value < -MARGIN for value in trial.chance) for trial in trials), 3),
         "mean_change_by_advice": round(fmean(trial.advice for trial in trials), 4),
