@@ -13,6 +13,7 @@ import math
 import os
 import shutil
 import signal
+import socket
 import sys
 import threading
 import time
@@ -64,6 +65,7 @@ _QUIET = {
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "600",
 }
 _OBJECT_STORE = 80 << 20
+_KNOCK_S = 10.0
 
 
 def run_on_ray(  # noqa: PLR0913 - each is one independent fact of the run
@@ -339,6 +341,7 @@ def _connect(address: str | None, resources: Resources, parallel: int, temporary
     # Ray hands on only the script's own and the current directory; backends may be importable from elsewhere.
     paths = JobConfig(_py_driver_sys_path=[path for path in sys.path if path])
     if address:
+        _knock(address)
         ray.init(address=address, job_config=paths, log_to_driver=False, logging_level=logging.ERROR)
         return
     with _loopback_only():
@@ -353,6 +356,17 @@ def _connect(address: str | None, resources: Resources, parallel: int, temporary
             _node_ip_address="127.0.0.1",
             _temp_dir=str(temporary),
         )
+
+
+def _knock(address: str) -> None:
+    """Finds out in seconds that nobody is there, for which Ray itself takes minutes.
+
+    Raises:
+        OSError: If nothing listens at a host and a port.
+    """
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
 
 
 @contextlib.contextmanager
