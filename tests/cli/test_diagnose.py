@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from autotune.views import AdvisedView
 from tests.fakes import finished_job, finished_trials
 
@@ -51,3 +53,11 @@ def test_show_says_how_often_advice_that_was_followed_helped(cli):
         "advice:      1 of 3 trials from advice did better than the trial before, 1 not ended "
         "(kl_too_high 1 of 2, clip_idle 0 of 1)"
     ) in shown
+
+
+def test_a_plan_says_what_advice_may_get(cli, space, monkeypatch):
+    plain = cli("plan", "space.yaml").stdout
+    plan = cli.service.plan
+    monkeypatch.setattr(cli.service, "plan", lambda *given: replace(plan(*given), advisor_share=0.25))
+    assert "advisor:     advice on finished trials gets up to 25% of the trials" in cli("plan", "space.yaml").stdout
+    assert "advisor" not in plain
