@@ -223,7 +223,8 @@ class _Request:
         os.close(pipe)
         os.close(log)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _rename("autotune-guard", None)
+        command = ["-m", str(self._content["module"]), *self._content["arguments"]]  # type: ignore[misc]
+        _rename("autotune-guard", [sys.executable, str(guard.__file__), "--", *command])
         if not os.read(0, 1):
             return 0  # whoever asked has not heard the answer, and starts the trial in another way
         environment = dict(self._content["env"])  # type: ignore[call-overload]
@@ -289,12 +290,10 @@ def _unfit() -> str:
     return ""
 
 
-def _rename(name: str, command: list[str] | None) -> None:
+def _rename(name: str, command: list[str]) -> None:
     """Lets ``ps`` show what this process is: the short name, and the command line where there is room for it."""
     library = ctypes.CDLL(None)
     library.prctl(_PR_SET_NAME, name[:15].encode(), 0, 0, 0)
-    if command is None:
-        return
     with contextlib.suppress(OSError, ValueError, IndexError):
         fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
         start, end = int(fields[45]), int(fields[46])

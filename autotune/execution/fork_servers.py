@@ -28,14 +28,14 @@ PATIENCE_S = 180.0
 _ANSWER_S = 20.0
 _ASK_AGAIN_S = 0.05
 _DYING_S = 5.0
-_LATE = ("RAY_", "AUTOTUNE_", "TUNE_")
+_LATE = ("RAY_", "AUTOTUNE_", "TUNE_", "MLFLOW_")
 _LATE_NAMES = frozenset(
     {
         *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
-        *("PYTHONBREAKPOINT", "SPT_NOENV", "PWD", "OLDPWD", "SHLVL", "_"),
+        *("PYTHONBREAKPOINT", "SPT_NOENV", "PL_DISABLE_FORK", "PWD", "OLDPWD", "SHLVL", "_"),
     }
 )
-"""What nothing reads while modules are imported, so that it may differ from trial to trial."""
+"""What nothing reads while modules are imported: it differs from trial to trial, or from a driver to its workers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

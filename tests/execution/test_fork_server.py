@@ -212,7 +212,8 @@ def test_it_ends_with_the_process_that_it_watches(short, no_strays, monkeypatch)
 
 def test_another_environment_is_another_server_and_another_gpu_is_not(short, no_strays, monkeypatch):
     servers = ForkServers(place(short))
-    for env in ({}, {"CUDA_VISIBLE_DEVICES": "1", "AUTOTUNE_HOME": "/x"}, {"OMP_NUM_THREADS": "2"}):
+    late = {"CUDA_VISIBLE_DEVICES": "1", "AUTOTUNE_HOME": "/x", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20", "RAY_JOB_ID": "1"}
+    for env in ({}, late, {"OMP_NUM_THREADS": "2"}):
         assert start(servers, tiny("exit 0", **env), no_strays, monkeypatch).wait(20) == 0
     assert len(list((short / "warm").glob("*.lock"))) == 2
     servers.end()
