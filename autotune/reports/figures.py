@@ -31,6 +31,8 @@ _COLOURS = (
 )
 _BEST, _LIMIT, _FADED = "#d35400", "#b00020", 0.38
 _GAP, _SPARSE = 0.07, 30
+_LINES = 500
+"""Most lines of parallel coordinates: more are one dark cloud that takes long to draw."""
 
 
 def curve_figure(material: Material) -> Figure | None:
@@ -146,7 +148,8 @@ def parallel_figure(material: Material) -> Figure | None:
     scales.append(_scale([_finite(trial.value) for trial in trials]))
     traces = []
     # The best one is drawn last, on top of the others.
-    for trial in sorted(trials, key=lambda trial: (trial.number == material.job.best_trial, trial.value is not None)):
+    order = sorted(trials, key=lambda trial: (trial.number == material.job.best_trial, trial.value is not None))
+    for trial in order[-_LINES:]:
         column = [trial.params.get(path) for path in paths] + [_finite(trial.value)]
         marks = [
             (place, height)

@@ -32,6 +32,7 @@ from autotune.reports.html_evidence import constraints, importances, samples
 from autotune.views import BestView, TrialView
 
 _EVENTS = 300
+_ROWS = 300
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 76rem; margin: 2rem auto;
   padding: 0 1rem }
@@ -77,6 +78,7 @@ def render_html(material: Material) -> str:
         constraints(material),
         "<h2>Curves</h2>",
         _holder("curves", figures["curves"], "No trial has reported a step yet."),
+        _left_out(material),
         "<p class=note>Pruned and failed trials are faded, the default configuration is dashed, the best trial is "
         "thick. A click on a trial in the legend hides it, a double click shows it alone.</p>",
         "<h2>Parameters</h2>",
@@ -97,6 +99,14 @@ def render_html(material: Material) -> str:
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>{''.join(body)}"
         f"{_scripts(figures)}</body></html>\n"
     )
+
+
+def _left_out(material: Material) -> str:
+    """Says so where there are too many trials to draw or to list them all."""
+    missing = sum(trial.last_step > 0 for trial in material.trials) - len(material.curves)
+    if missing <= 0 or len(material.trials) <= _ROWS:
+        return ""
+    return f"<p class=note>{missing} of {len(material.trials)} trials are not drawn here.</p>"
 
 
 def _scripts(figures: dict[str, Figure | None]) -> str:

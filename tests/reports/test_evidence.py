@@ -8,6 +8,7 @@ import pytest
 from autotune.reports import FORMATS, write_report
 from autotune.reports.importance import association, importance
 from autotune.reports.samples import samples_of
+from autotune.service.reporting import drawn
 from tests.fakes import finished_job, finished_trials, make_best, make_curve, make_trial
 
 DOCUMENT = {"name": "demo", "constraints": ["kl/actor_ref <= 0.12"], "sampler": {"name": "tpe", "seed": 3}}
@@ -137,3 +138,24 @@ def test_no_job_is_too_empty_for_any_form(tmp_path):
     for trials in ([], [make_trial(0, value=None, state="running", params={}, metrics={}, violations={})]):
         texts = written(tmp_path, trials, job=job, best=None, curves=[], document={})
         assert all("no trial has completed" in text for text in texts.values())
+
+
+def test_ten_thousand_trials_make_a_report_that_still_opens(tmp_path):
+    trials = [make_trial(number, source="sampler") for number in range(10_000)]
+    numbers = drawn(trials, make_best(finished_job(best_trial=3), trials))
+    assert numbers is not None
+    assert len(numbers) == 300
+    assert {3, 9_999} <= set(numbers)
+    assert drawn(trials[:300], None) is None
+    job = finished_job(best_trial=3, trials={"completed": 10_000})
+    texts = written(
+        tmp_path,
+        trials,
+        job=job,
+        best=make_best(job, trials),
+        curves=[make_curve(number, steps=50) for number in numbers],
+    )
+    assert "9700 of 10000 trials are not drawn here." in texts["html"]
+    assert len(texts["html"]) < 20_000_000
+    assert texts["html"].count("<td class=n>9999</td>") == 1, "every trial is in the table"
+    assert len(json.loads(texts["json"])["trials"]) == 10_000
