@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from typing import Annotated
 
 import typer
@@ -51,5 +52,6 @@ def up(
         else:
             for name, where in zip(("autotune", "Optuna Dashboard", "MLflow"), found.values(), strict=True):
                 data(f"{name + ':':18}{where}")
+            sys.stdout.flush()  # whoever reads a pipe would otherwise see them at the end only
         say(f"use it with: export AUTOTUNE_URL={url}   Ctrl-C ends all of it")
         run(app, listener)
