@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: help setup demo test check docs gpu-check format lock clean
+.PHONY: help setup demo test chaos check docs gpu-check format lock clean
 
 help:
 	@echo "make demo    tune twelve real PPO runs on this machine's CPU (about five minutes)"
 	@echo "make test    run every test"
+	@echo "make chaos   kill a hundred processes of a working service, and look what is left (an hour)"
 	@echo "make check   lint, types, walls"
 	@echo "make gpu-check  train on one NVIDIA GPU for a few minutes and write down what came of it"
 	@echo "make setup   create $(VENV) from the lock files"
@@ -38,6 +39,12 @@ check: setup
 GPU_PYTHON ?= $(BIN)/python
 gpu-check:
 	@$(GPU_PYTHON) benchmarks/gpu_check.py --check
+
+# Needs PostgreSQL's programs; with another seed: make chaos CHAOS_SEED=2
+CHAOS_KILLS ?= 100
+CHAOS_SEED ?= 1
+chaos: setup
+	@CHAOS_KILLS=$(CHAOS_KILLS) CHAOS_SEED=$(CHAOS_SEED) $(BIN)/python -m pytest tests/e2e/chaos -s
 
 docs: setup
 	@$(BIN)/python docs/reference/generate.py
