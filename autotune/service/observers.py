@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
+from autotune import __version__
 from autotune.service.publishing import Observer
 from autotune.service.service import Service
 from autotune.service.spaces import ResolvedSpace
 from autotune.store.values import Job, Study
 
 EXPERIMENT = "autotune"
+
+
+@cache
+def git_commit() -> str:
+    """The commit of the checkout that this code runs from; empty for an installed package."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return ""
+    try:
+        command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def observers_for(
@@ -52,6 +70,9 @@ def observers_for(
                 "sampler": space.sampler.name,
                 "seed": str(space.sampler.seed),
                 "space": space.name,
+                "version": __version__,
+                **({"stage": study.title} if study.title else {}),
+                **({"git_commit": commit} if (commit := git_commit()) else {}),
             },
             description=space.description,
             clock=service.clock,
