@@ -174,4 +174,4 @@ def test_an_unknown_job_names_the_nearest(service, source):
 
 
 def test_readiness_says_what_is_wrong(service):
-    assert dict(service.ready()) == {"database": "ok", "home": "ok"}
+    assert dict(service.ready()) == {"database": "ok", "home": "ok", "disk": "ok"}
