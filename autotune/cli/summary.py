@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DASHBOARD_URL = "http://127.0.0.1:8765/dashboard"
 MLFLOW_URL = "http://127.0.0.1:5000"
+UP = "autotune up"
 _SHOWN = 30
 
 
@@ -182,7 +183,7 @@ def _report(client: Client, job: JobView, *, local: bool) -> Place:
 def _dashboard(connection: Connection) -> Place:
     if connection.embedded is None:
         return Place(where=f"{connection.client.base_url}/dashboard", command=None)
-    return Place(where=DASHBOARD_URL, command="autotune serve")
+    return Place(where=DASHBOARD_URL, command=UP)
 
 
 def _mlflow(connection: Connection, job: JobView) -> Place:
@@ -191,4 +192,4 @@ def _mlflow(connection: Connection, job: JobView) -> Place:
     uri = connection.settings.tracking_uri
     if uri.startswith(("http://", "https://")):
         return Place(where=uri, command=None)
-    return Place(where=MLFLOW_URL, command=f"mlflow ui --backend-store-uri {uri}")
+    return Place(where=MLFLOW_URL, command=UP)

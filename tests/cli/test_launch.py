@@ -34,8 +34,8 @@ def test_the_end_of_a_launch_names_winner_reasons_places_and_next_steps(cli, spa
     assert "trial 2 pruned at step 9: kl_ceiling: kl/actor_ref was 0.31, above 0.15, for 3 steps" in out
     assert "trial 3 infeasible at step 2: out_of_memory: out of memory at step 2" in out
     assert str(cli.service.directory / "report.html") in out
-    assert "autotune serve, then http://127.0.0.1:8765/dashboard" in out
-    assert f"mlflow ui --backend-store-uri sqlite:///{cli.home}/mlflow.db" in out
+    assert "autotune up, then http://127.0.0.1:8765/dashboard" in out
+    assert "autotune up, then http://127.0.0.1:5000" in out
     assert "autotune best demo-1 --overrides" in out
     assert (cli.service.directory / "report.html").exists()
 
