@@ -64,9 +64,7 @@ def home(tmp_path_factory):
     return home
 
 
-@pytest.mark.parametrize(
-    "command", ["show", "logs", "cancel", "diagnose"]
-)
+@pytest.mark.parametrize("command", ["show", "logs", "cancel", "diagnose"])
 def test_every_command_about_a_job_offers_the_jobs(home, command):
     assert offered(f"autotune {command} ", home) == ["kl-search-1", "reward-search-1"]
 
