@@ -32,7 +32,7 @@ SETS: Mapping[str, Pruners] = {
     "default": DEFAULT,
     "asha from a tenth": {"asha": {"min_steps": 4, "reduction_factor": 3}},
     "asha from a quarter": {"asha": {"min_steps": 10, "reduction_factor": 2}},
-    "extrapolate": {"extrapolate": {}},
+    "extrapolate at a chance of 0.05": {"extrapolate": {"probability": 0.05}},
     "median": {"median": {}},
     "eval_decline": {"eval_decline": {}},
     "kl_ceiling 0.5, reward_collapse, not_finite": {
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "tasks": by_task,
         }
         progress(f"{name}: {results[name]}")
-        if name in ("default", "extrapolate"):
+        if name == "default":
             targets.append(Target(name=f"{name}: top 5 % stopped", value=stopped / top, target=0.02, at_least=False))
     return finish("pruner_costs", chosen, results, targets, ["optuna"])
 

@@ -132,7 +132,7 @@ PRUNERS: Mapping[str, PrunerKind] = {
         description="Stops a trial whose curve, as far as it can be foreseen, does not reach the best any more.",
         options={
             "probability": _number(
-                "The chance to end better below which it is stopped.", 0.05, Bounds(above=0, high=0.5)
+                "The chance to end better below which it is stopped.", 0.02, Bounds(above=0, high=0.5)
             ),
             "min_steps": _min_steps(10),
             "every": _whole("Steps between two looks.", 5),

@@ -50,7 +50,7 @@ def test_a_trial_that_levels_off_far_below_the_best_is_stopped_with_the_numbers_
     reason = RULE.judge(sight(grown(0.3, steps=20)))
     assert reason.pruner == "extrapolate"
     numbers = reason.numbers
-    assert numbers["chance"] < numbers["probability"] == 0.05
+    assert numbers["chance"] < numbers["probability"] == 0.02
     assert numbers["expected"] == pytest.approx(0.3, abs=0.06)
     assert (numbers["threshold"], numbers["incumbent"], numbers["completed"]) == (0.8, 3, 4)
     assert "beat 0.8 (trial 3, the best of 4 completed)" in reason.text
@@ -92,7 +92,7 @@ def test_one_low_look_is_not_enough_with_patience():
     assert Extrapolate(patience=2, protect_top=0).judge(sight([*points, *rise])) is None
     steady = Extrapolate(patience=2, protect_top=0).judge(sight(grown(0.2, steps=20)))
     assert steady is not None
-    assert steady.numbers["chance_before"] < 0.05
+    assert steady.numbers["chance_before"] < 0.02
 
 
 def test_it_looks_once_in_every_few_steps():

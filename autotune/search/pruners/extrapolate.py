@@ -72,7 +72,7 @@ class Extrapolate:
 
     name: ClassVar[str] = "extrapolate"
 
-    probability: float = 0.05
+    probability: float = 0.02
     min_steps: int = 10
     every: int = 5
     patience: int = 2
