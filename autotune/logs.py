@@ -17,16 +17,24 @@ FIELDS = ("request_id", "job", "trial", "attempt", "caller", "method", "route", 
 """What a record may carry besides its message, as ``extra=`` or by ``about`` and ``of_process``."""
 _CONTEXT: ContextVar[dict[str, object] | None] = ContextVar("autotune_log_context", default=None)
 _PROCESS: dict[str, object] = {}
-_SECRETS = (
+_SHAPES = (
     (re.compile(r"\b(at_[a-z0-9]{12})_[A-Za-z0-9_-]{8,}"), r"\1_***"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 ***"),
     (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s@]+@"), r"\1***@"),
+    (re.compile(r"\b(hf|ghp|sk)_[A-Za-z0-9]{16,}"), r"\1_***"),
+)
+_SECRETS = (
+    *_SHAPES,
     (
         re.compile(r"(?i)\b([a-z0-9_]*(?:password|passwd|secret|api_?key|access_?token))(\s*[=:]\s*)[^\s,;&'\"]+"),
         r"\1\2***",
     ),
-    (re.compile(r"\b(hf|ghp|sk)_[A-Za-z0-9]{16,}"), r"\1_***"),
 )
+
+
+def holds_secret(text: str) -> bool:
+    """Whether there is something in the text that has the form of a token, or a URL with a password."""
+    return any(pattern.search(text) for pattern, _ in _SHAPES)
 
 
 def redacted(text: str) -> str:

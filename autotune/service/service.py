@@ -13,6 +13,7 @@ from autotune.errors import ConflictError, NotFoundError, UnknownCursorError, Us
 from autotune.preflight import Check
 from autotune.service import verbs
 from autotune.service.acting import Acting
+from autotune.service.confidential import refuse_secrets
 from autotune.service.diagnosis import diagnose
 from autotune.service.doorkeeper import Doorkeeper
 from autotune.service.examining import examine
@@ -348,6 +349,7 @@ class Service(Acting):
         if any(warm.optuna for part in resolved.parts for warm in part.space.warm_starts):
             self.caller.require(Role.ADMIN, "reading a database on the disk of the service")
         refuse_paths(resolved, self.caller, self.settings.allowed_paths)
+        refuse_secrets(resolved, source)
         return resolved
 
     def _job_view(self, work: UnitOfWork, job: Job) -> JobView:
