@@ -6,13 +6,15 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autotune.errors import NotAllowedError, Problem, UsageError
 
+LOCAL_MLFLOW = "http://127.0.0.1:5000"
+"""Where ``autotune up`` serves MLflow unless it is told otherwise."""
 ALLOWABLE: Mapping[str, str] = {
     "command": "programs of the person's own (`backend: command`)",
     "verl": "verl, with any interpreter and override (`backend: verl`)",
@@ -100,6 +102,19 @@ class Settings(BaseSettings):
     def tracking_uri(self) -> str:
         """MLflow tracking URI; MLflow has a database of its own."""
         return self.mlflow_uri or _sqlite(self.root / "mlflow.db")
+
+    @property
+    def mlflow_pages(self) -> str:
+        """Where a browser finds MLflow: its server, or of a local database where ``autotune up`` serves it."""
+        if not self.tracking_uri.startswith(("http://", "https://")):
+            return LOCAL_MLFLOW
+        parts = urlsplit(self.tracking_uri)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+
+    @property
+    def artifacts_dir(self) -> Path:
+        """Where the files lie that Optuna Dashboard shows beside a study."""
+        return self.root / "optuna-artifacts"
 
     def job_dir(self, job: str) -> Path:
         """Where a job keeps its trials, logs and reports."""

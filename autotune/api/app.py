@@ -75,7 +75,7 @@ def create_app(
     app.add_middleware(MeasureLatency, latency=latency)
     for router in (jobs.router, results.router, tokens.router, health.router, metrics.router, login.router, web.router):
         app.include_router(router)
-    app.router.default = Dashboard(dashboard_storage_url)
+    app.router.default = Dashboard(dashboard_storage_url, settings.artifacts_dir)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

@@ -10,19 +10,23 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio.to_thread import run_sync
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from autotune.access import Caller, Role
+from autotune.api.results import REPORT_POLICY
 from autotune.errors import NotAllowedError, NotFoundError
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-_FOLDERS = ("/dashboard/", "/api/", "/static/", "/csv/", "/artifacts/")
+_FILES = "/artifacts/"
+_FOLDERS = ("/dashboard/", "/api/", "/static/", "/csv/", _FILES)
 _PAGES = frozenset({"/dashboard", "/favicon.ico", "/incompatible-rdb-schema"})
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -32,10 +36,11 @@ class Dashboard:
 
     Args:
         storage_url: SQLAlchemy URL of the Optuna storage; ``None`` = no dashboard here.
+        artifacts: Where the files beside the studies lie.
     """
 
-    def __init__(self, storage_url: str | None) -> None:
-        self._storage_url = storage_url
+    def __init__(self, storage_url: str | None, artifacts: Path) -> None:
+        self._storage_url, self._artifacts = storage_url, artifacts
         self._app: ASGIApp | None = None
         self._lock = threading.Lock()
 
@@ -56,7 +61,7 @@ class Dashboard:
         if self._storage_url is None:
             raise NotFoundError("Optuna Dashboard is not served here.", hint="Start the service with: autotune serve")
         app = await run_sync(self._open, self._storage_url)
-        await app(scope, receive, send)
+        await app(scope, receive, _guarded(send) if path.startswith(_FILES) else send)
 
     def _open(self, storage_url: str) -> ASGIApp:
         # Importing the dashboard takes seconds; whoever only uses the API never pays for it.
@@ -65,16 +70,32 @@ class Dashboard:
                 from a2wsgi import WSGIMiddleware
                 from optuna_dashboard import wsgi
 
+                from autotune.store.optuna_artifacts import open_files
                 from autotune.store.optuna_storage import open_storage
 
                 # Ours makes Optuna's tables where no job has been yet; the dashboard by itself would fail on them.
-                self._app = WSGIMiddleware(_errors_to_stderr(wsgi(open_storage(storage_url))), workers=4)
+                shown = wsgi(open_storage(storage_url), artifact_store=open_files(self._artifacts))
+                self._app = WSGIMiddleware(_errors_to_stderr(shown), workers=4)
             return self._app
 
 
 def is_dashboard(path: str) -> bool:
     """Whether a path is the dashboard's, when no route of ours takes it."""
     return path in _PAGES or path.startswith(_FOLDERS)
+
+
+def _guarded(send: Send) -> Send:
+    """Files come from whoever may write them: as a page they get no more than the report's, and no other site them."""
+
+    async def pass_on(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=list(message["headers"]))
+            del headers["access-control-allow-origin"]
+            headers["content-security-policy"] = f"{REPORT_POLICY}; sandbox allow-scripts"
+            message = {**message, "headers": headers.raw}
+        await send(message)
+
+    return pass_on
 
 
 def _errors_to_stderr(app: WSGIApplication) -> WSGIApplication:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from autotune.client import Client
 
 DASHBOARD_URL = "http://127.0.0.1:8765/dashboard"
-MLFLOW_URL = "http://127.0.0.1:5000"
 UP = "autotune up"
 _SHOWN = 30
 
@@ -189,7 +188,6 @@ def _dashboard(connection: Connection) -> Place:
 def _mlflow(connection: Connection, job: JobView) -> Place:
     if connection.embedded is None:
         return Place(where=f"run {job.mlflow_run or 'not recorded'} in the MLflow of the service", command=None)
-    uri = connection.settings.tracking_uri
-    if uri.startswith(("http://", "https://")):
-        return Place(where=uri, command=None)
-    return Place(where=MLFLOW_URL, command=UP)
+    settings = connection.settings
+    served = settings.tracking_uri.startswith(("http://", "https://"))
+    return Place(where=settings.mlflow_pages, command=None if served else UP)

@@ -33,6 +33,7 @@ from autotune.search.population import directory_of as trial_directory
 from autotune.search.stages import Handover, hand_over, judge_stage
 from autotune.search.types import Trial
 from autotune.service.checking import TrialCheck
+from autotune.service.enclosing import enclose_or_later
 from autotune.service.observers import observers_for
 from autotune.service.occupancy import note_cluster
 from autotune.service.owner import TRY_AGAIN, die_with
@@ -84,6 +85,7 @@ class JobDriver:
         self._interrupted = False
         self._drained = False
         self._mirrored = True  # whether the observers have everything so far
+        self._observed = False
         self._patience = Patience(service.clock, give_up=lambda: self._interrupted or self._lease_lost is not None)
         self._lease_lost: LeaseLostError | None = None
         self._ended = threading.Event()
@@ -137,6 +139,8 @@ class JobDriver:
         logger.info("job %s is %s %s", job.id, end.state, end.reason or (end.error.message if end.error else ""))
         if end.state in JOB_ENDS:
             report_job(self._service, job.id)
+            if self._observed and self._mirrored:
+                enclose_or_later(self._service, job.id)
         if unexpected is not None:
             raise unexpected
         return end.outage
@@ -192,7 +196,9 @@ class JobDriver:
         with self._service.store.begin() as work:
             study = work.jobs.begin_study(study, self._service.clock.now(), self._lease)
         part = as_it_runs(part, given)
-        book = PublishingBook(self._open(study), self._observers(job, part, study))
+        observers = self._observers(job, part, study)
+        self._observed = self._observed or bool(observers)
+        book = PublishingBook(self._open(study), observers)
         self._book = book
         coordinator = self._coordinator(job, part, study, book, by_hand=by_hand)
         self._best = coordinator.best

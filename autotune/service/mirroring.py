@@ -12,6 +12,7 @@ import sys
 import warnings
 
 from autotune.errors import AutotuneError, ConflictError
+from autotune.service.enclosing import enclose
 from autotune.service.owner import TRY_AGAIN, die_with, new_owner
 from autotune.service.service import Service, open_service
 from autotune.service.upkeep import write_mirrors
@@ -24,7 +25,7 @@ _LEASE_S = 600.0
 
 
 def catch_up(service: Service, job_id: str) -> None:
-    """Writes both mirrors of a job that has ended, under its lease, and takes note of it.
+    """Writes both mirrors of a job that has ended, with its report, under its lease, and takes note of it.
 
     Raises:
         ConflictError: If somebody else is at it, or the job goes on.
@@ -41,6 +42,7 @@ def catch_up(service: Service, job_id: str) -> None:
         for study in studies:
             if study.started_at is not None or study is studies[0]:
                 write_mirrors(service, job, study)
+        enclose(service, job_id)
         with service.store.begin() as work:
             work.jobs.mark_mirrored(job_id, service.clock.now())
     finally:

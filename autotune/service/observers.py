@@ -6,12 +6,16 @@ import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autotune import __version__
 from autotune.service.publishing import Observer
 from autotune.service.service import Service
 from autotune.service.spaces import ResolvedSpace
 from autotune.store.values import Job, Study
+
+if TYPE_CHECKING:
+    from autotune.tracking import MlflowTracker
 
 EXPERIMENT = "autotune"
 
@@ -43,6 +47,12 @@ def observers_for(
     """
     settings, space = service.settings, resolved.space
 
+    trackers: list[MlflowTracker] = []
+
+    def link(number: int | None) -> str | None:
+        found = trackers[-1].page(number) if trackers else None
+        return None if found is None else f"{settings.mlflow_pages}/{found}"
+
     def mirror() -> Observer:
         from autotune.store.optuna_mirror import OptunaMirror
 
@@ -53,6 +63,8 @@ def observers_for(
             parameters=space.search,
             steps=resolved.steps,
             user_attrs={"job": job.id, "space": space.name, "description": space.description},
+            gpus=space.resources.gpus,
+            link=link,
         )
 
     def tracker() -> Observer:
@@ -80,6 +92,8 @@ def observers_for(
         run = tracker.start()
         with service.store.begin() as work:
             work.jobs.set_places(job.id, mlflow_run=run)
+        trackers[:] = [tracker]
         return tracker
 
-    return {"Optuna's study": mirror, "MLflow": tracker}
+    # MLflow first: Optuna's study links to its runs.
+    return {"MLflow": tracker, "Optuna's study": mirror}

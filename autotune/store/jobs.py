@@ -194,8 +194,8 @@ class JobRepository(StudyRepository):
         self.record(job, Event(at=now, kind="job.state", text=sentence, data=data))
         return self.get(job)
 
-    def mark_mirrored(self, job: str, now: float) -> None:
-        """Takes note that Optuna's study and MLflow have everything of a job that has ended."""
+    def mark_mirrored(self, job: str, now: float | None) -> None:
+        """Takes note that Optuna's study and MLflow have everything of a job that has ended; ``None``: not yet."""
         self._connection.execute(update(jobs).where(jobs.c.id == job).values(mirrored_at=now))
 
     def behind(self, now: float, limit: int = 20) -> Sequence[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import optuna
@@ -27,6 +27,9 @@ from autotune.store.optuna_storage import amend, moment, open_storage
 
 MAX_POINTS = 200
 """Intermediate values of a trial that are mirrored: Optuna reads all of them each time it reads a study."""
+
+_NOTE_VERSION = "dashboard:note_ver"
+"""What Optuna Dashboard keeps beside a note."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -57,7 +60,10 @@ class OptunaMirror:
         objective: Metric and direction of the study, or of several objectives each one's.
         parameters: The searched parameters by path.
         steps: Training steps of a full trial; decides how intermediate values are thinned.
-        user_attrs: Attributes of the study (job, space, ...).
+        user_attrs: Attributes of the study (job, space, ...); ``description`` is its note as well, until a person
+            writes another one.
+        gpus: GPUs of a trial.
+        link: Where MLflow shows a trial, for ``None`` the whole job; it may not know yet.
 
     Raises:
         ConflictError: If the study exists with another direction.
@@ -73,6 +79,8 @@ class OptunaMirror:
         parameters: Mapping[str, Parameter],
         steps: int,
         user_attrs: Mapping[str, JsonValue] | None = None,
+        gpus: float = 0.0,
+        link: Callable[[int | None], str | None] | None = None,
     ) -> None:
         self._storage = open_storage(url)
         self._name = study_name
@@ -80,6 +88,7 @@ class OptunaMirror:
         self._parameters = parameters
         self._stride = max(1, math.ceil(steps / MAX_POINTS))
         self._user_attrs = dict(user_attrs or {})
+        self._gpus, self._link = gpus, link or (lambda _: None)
         self._study = self._open_study()
         self._mirrored = self._read()
 
@@ -124,6 +133,8 @@ class OptunaMirror:
     def close(self, best: Trial | None = None, state: JobState = JobState.COMPLETED) -> None:
         """Notes the winner and the job's state on the study and closes the connections."""
         self._storage.set_study_user_attr(self._study, "state", str(state))
+        if (place := self._link(None)) is not None:
+            self._storage.set_study_user_attr(self._study, "mlflow", place)
         if best is not None:
             self._storage.set_study_user_attr(self._study, "best_trial", best.number)
         self._storage.remove_session()
@@ -150,6 +161,12 @@ class OptunaMirror:
                 warnings.simplefilter("ignore")  # "experimental" since 3.2; the dashboard reads it
                 study.set_metric_names(names)
         noted = study.user_attrs
+        present_attrs = self._storage.get_study_system_attrs(study._study_id)
+        note = self._user_attrs.get("description")
+        if isinstance(note, str) and note.strip() and _NOTE_VERSION not in present_attrs:
+            from optuna_dashboard import save_note  # takes a while, once for each study
+
+            save_note(study, note)
         for key, value in self._user_attrs.items():
             if noted.get(key) != value:
                 study.set_user_attr(key, value)
@@ -171,7 +188,7 @@ class OptunaMirror:
                 state=goal,
                 params=params,
                 distributions=distributions,
-                user_attrs=optuna_values.attributes(trial),
+                user_attrs=self._attributes(trial),
             )
             template.datetime_start = moment(trial.started_at)
             mirrored = self._mirrored[trial.number] = self._create(trial.number, template)
@@ -222,10 +239,15 @@ class OptunaMirror:
             mirrored.values[step] = value
 
     def _write_attributes(self, mirrored: _Mirrored, trial: Trial) -> None:
-        for key, value in optuna_values.attributes(trial).items():
+        for key, value in self._attributes(trial).items():
             if mirrored.attrs.get(key) != value:
                 self._storage.set_trial_user_attr(mirrored.id, key, value)
                 mirrored.attrs[key] = value
+
+    def _attributes(self, trial: Trial) -> dict[str, JsonValue]:
+        found = optuna_values.attributes(trial, self._gpus)
+        place = self._link(trial.number)
+        return found if place is None else {**found, "mlflow": place}
 
     def _finish(self, mirrored: _Mirrored, trial: Trial, goal: OptunaState) -> None:
         if mirrored.pending is not None:
@@ -263,7 +285,7 @@ class OptunaMirror:
         return (
             mirrored.state is goal
             and mirrored.outcome == self._outcome(mirrored, trial, goal)
-            and mirrored.attrs == optuna_values.attributes(trial)
+            and {**mirrored.attrs, **self._attributes(trial)} == mirrored.attrs
             and (trial.ended_at is None or abs((mirrored.ended or 0.0) - trial.ended_at) < 1.0)
         )
 

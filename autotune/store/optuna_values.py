@@ -87,8 +87,8 @@ def constraints(trial: Trial) -> dict[str, float]:
     return found
 
 
-def attributes(trial: Trial) -> dict[str, JsonValue]:
-    """What a person sees beside a trial in Optuna Dashboard."""
+def attributes(trial: Trial, gpus: float = 0.0) -> dict[str, JsonValue]:
+    """What a person sees beside a trial, which holds so many GPUs, in Optuna Dashboard."""
     found: dict[str, JsonValue] = {"source": trial.source, "state": str(trial.state)}
     if trial.source.startswith("pbt-"):
         # Optuna never changes a parameter; these are the values after the last exchange of a population.
@@ -97,6 +97,7 @@ def attributes(trial: Trial) -> dict[str, JsonValue]:
         found["attempt"] = trial.attempt.number
     if trial.state is not TrialState.RUNNING:
         found["cost_s"] = round(trial.cost_s, 3)
+        found["gpu_hours"] = round(trial.cost_s * gpus / 3600, 6)
     if trial.reason is not None:
         found["pruner"], found["reason"] = trial.reason.pruner, clean.text(trial.reason.text)
     if trial.error_kind is not None:

@@ -100,6 +100,14 @@ class MlflowTracker:
             self._runs = self._children()
         return self._opened[2]
 
+    def page(self, number: int | None) -> str | None:
+        """Where MLflow shows a trial's run, for ``None`` the job's, below its address; ``None`` before it is there."""
+        if self._opened is None:
+            return None
+        _, experiment, parent = self._opened
+        run = parent if number is None else self._runs[number].id if number in self._runs else None
+        return None if run is None else f"#/experiments/{experiment}/runs/{run}"
+
     def on_save(self, trial: Trial, points: Sequence[Point] = ()) -> None:
         """Follows a save: buffers metrics, writes a change of state at once. Repeating it changes nothing."""
         run = self._run(trial)

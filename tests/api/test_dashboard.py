@@ -2,8 +2,11 @@ import optuna
 import pytest
 from starlette.testclient import TestClient
 
+from autotune.access import LOCAL, Role
 from autotune.api import create_app
+from autotune.service import open_service
 from autotune.settings import Settings
+from autotune.store.optuna_artifacts import attach
 from tests.fakes import FakeService
 
 
@@ -74,3 +77,66 @@ def test_without_a_storage_there_is_no_dashboard(http):
     answer = http.get("/dashboard")
     assert answer.status_code == 404
     assert "autotune serve" in answer.json()["hint"]
+
+
+@pytest.fixture(scope="module")
+def kept(dashboard, tmp_path_factory):
+    """A file beside the study; its path at the service."""
+    settings = dashboard.app.state.settings
+    storage = f"sqlite:///{settings.root / 'optuna.db'}"
+    page = tmp_path_factory.mktemp("kept") / "report.html"
+    page.write_text("<h1>Verdict</h1>", encoding="utf-8")
+    attach(storage, "demo-1", settings.artifacts_dir, [page])
+    (found,) = settings.artifacts_dir.iterdir()
+    return f"/artifacts/1/{found.name}"
+
+
+def test_a_file_beside_a_study_is_listed_and_can_be_downloaded(dashboard, kept):
+    (listed,) = dashboard.get("/api/studies/1").json()["artifacts"]
+    assert (listed["filename"], listed["mimetype"]) == ("report.html", "text/html")
+    assert dashboard.get("/api/meta").json()["artifact_is_available"]
+    answer = dashboard.get(kept)
+    assert (answer.status_code, answer.text) == (200, "<h1>Verdict</h1>")
+
+
+def test_a_file_may_do_no_more_than_a_report_and_is_not_for_other_sites(dashboard, kept):
+    headers = dashboard.get(kept).headers
+    assert "access-control-allow-origin" not in headers
+    assert "sandbox allow-scripts" in headers["content-security-policy"]
+    assert "default-src 'none'" in headers["content-security-policy"]
+
+
+def test_files_are_neither_added_nor_deleted_by_who_only_looks(dashboard, kept):
+    api = kept.replace("/artifacts/", "/api/artifacts/")
+    for method, path in (("DELETE", api), ("POST", "/api/artifacts/1"), ("PUT", kept), ("DELETE", kept)):
+        answer = dashboard.request(method, path, json={"file": "data:text/plain;base64,eA==", "filename": "x.txt"})
+        assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
+    assert dashboard.get(kept).status_code == 200
+
+
+def test_no_file_outside_is_reached(dashboard, kept):
+    for path in ("/artifacts/1/..%2F..%2Foptuna.db", "/artifacts/1/%2Fetc%2Fpasswd", "/artifacts/1/abc"):
+        assert dashboard.get(path).status_code == 404
+
+
+def test_with_tokens_a_file_needs_one_and_only_an_administrator_deletes_it(tmp_path):
+    settings = Settings(home=tmp_path)
+    service = open_service(settings)
+    optuna.create_study(storage=settings.study_database, study_name="demo-1")
+    page = tmp_path / "report.html"
+    page.write_text("x", encoding="utf-8")
+    attach(settings.study_database, "demo-1", settings.artifacts_dir, [page])
+    (found,) = settings.artifacts_dir.iterdir()
+    admin = service.access.issue(LOCAL, "ada", Role.ADMIN).token
+    tokens = {role: service.access.issue(LOCAL, str(role), role).token for role in (Role.VIEWER, Role.OPERATOR)}
+    app = create_app(service, settings, dashboard_storage_url=settings.study_database)
+    http = TestClient(app, base_url="http://127.0.0.1:8765")
+    file, api = f"/artifacts/1/{found.name}", f"/api/artifacts/1/{found.name}"
+    assert http.get(file).status_code == 401
+    for token in tokens.values():
+        headers = {"Authorization": f"Bearer {token}"}
+        assert http.get(file, headers=headers).text == "x"
+        assert http.delete(api, headers=headers).status_code == 403
+    assert http.delete(api, headers={"Authorization": f"Bearer {admin}"}).status_code == 204
+    assert list(settings.artifacts_dir.iterdir()) == []
+    service.store.close()

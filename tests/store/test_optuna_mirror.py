@@ -3,6 +3,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 from wsgiref.util import setup_testing_defaults
 
 import optuna
@@ -37,11 +38,12 @@ PARAMS = {"lr": 1e-5, "epochs": 2, "betas": [0.9, 0.95]}
 def make_mirror(url: str) -> Iterator[Callable[..., OptunaMirror]]:
     made: list[OptunaMirror] = []
 
-    def make(steps: int = 40, objective: Objective = OBJECTIVE, name: str = "quick-1") -> OptunaMirror:
+    def make(
+        steps: int = 40, objective: Objective = OBJECTIVE, name: str = "quick-1", description: str = "", **more: Any
+    ) -> OptunaMirror:
+        attrs = {"job": "quick-1", **({"description": description} if description else {})}
         made.append(
-            OptunaMirror(
-                url, name, objective=objective, parameters=PARAMETERS, steps=steps, user_attrs={"job": "quick-1"}
-            )
+            OptunaMirror(url, name, objective=objective, parameters=PARAMETERS, steps=steps, user_attrs=attrs, **more)
         )
         return made[-1]
 
@@ -97,7 +99,13 @@ def test_a_completed_trial_is_read_back_by_optuna(make_mirror, study, trial) -> 
     }
     assert found.intermediate_values == {1: 1.0, 2: 2.0}
     assert found.constraints["kl <= 1"] == -0.9
-    assert found.user_attrs == {"source": "sampler", "state": "completed", "attempt": 1, "cost_s": 49.0}
+    assert found.user_attrs == {
+        "source": "sampler",
+        "state": "completed",
+        "attempt": 1,
+        "cost_s": 49.0,
+        "gpu_hours": 0.0,
+    }
     assert found.datetime_start.timestamp() == 101.0
     assert found.datetime_complete.timestamp() == 150.0
     assert study().best_trial.number == 0
@@ -382,6 +390,46 @@ def test_the_dashboards_own_api_shows_what_we_mirrored(make_mirror, url: str, tr
     assert [value["value"] for value in shown[0]["intermediate_values"]] == [1.0, 2.0, 3.0]
     assert shown[2]["constraints"] == [1.0]
     assert shown[5]["constraints"] == [optuna_values.VIOLATED]
+
+
+def test_all_that_a_person_looks_for_is_in_the_dashboards_own_api(make_mirror, url: str, trial) -> None:
+    runs = {None: "http://mlflow/#/experiments/1/runs/job", 0: "http://mlflow/#/experiments/1/runs/zero"}
+    mirror = make_mirror(description="Is *four epochs* too much?", gpus=2.0, link=runs.get)
+    reason = Reason(pruner="kl_ceiling", text="KL 3.1 is over 1", numbers={})
+    mirror.on_save(trial(), points(1.0, 2.0))
+    mirror.on_save(
+        trial(state=TrialState.PRUNED, ended_at=150.0, cost_s=1800.0, reason=reason, violations={"kl <= 1": 2.1})
+    )
+    mirror.close(None, JobState.COMPLETED)
+    detail = ask(optuna_dashboard.wsgi(open_storage(url)), "/api/studies/1?after=0")
+    assert (detail["name"], detail["directions"]) == ("quick-1", ["maximize"])
+    assert detail["note"]["body"] == "Is *four epochs* too much?"
+    told = {attr["key"]: attr["value"] for attr in detail["user_attrs"]}
+    assert (told["job"], told["mlflow"]) == ("quick-1", runs[None])
+    (shown,) = detail["trials"]
+    assert [value["value"] for value in shown["intermediate_values"]] == [1.0, 2.0]
+    assert shown["constraints"] == [2.1]
+    attrs = {attr["key"]: attr["value"] for attr in shown["user_attrs"]}
+    assert attrs["reason"] == "KL 3.1 is over 1"
+    assert (attrs["attempt"], attrs["gpu_hours"], attrs["mlflow"]) == ("1", "1.0", runs[0])
+
+
+def test_a_note_that_a_person_wrote_stays(make_mirror, study) -> None:
+    make_mirror(description="ours")
+    optuna_dashboard.save_note(study(), "mine")
+    make_mirror(description="ours")
+    assert optuna_dashboard.get_note(study()) == "mine"
+
+
+def test_a_trial_whose_run_is_not_known_this_time_is_not_written_again(make_mirror, study, trial) -> None:
+    ended = trial(state=TrialState.COMPLETED, value=1.0, ended_at=150.0)
+    make_mirror(link=lambda number: "http://mlflow/run").reconcile(History(trials=[ended]))
+    again = make_mirror()
+    writes: list[object] = []
+    again._storage.set_trial_state_values = lambda *wanted: writes.append(wanted)
+    again.reconcile(History(trials=[ended]))
+    assert writes == []
+    assert study().trials[0].user_attrs["mlflow"] == "http://mlflow/run"
 
 
 JSON = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from([0.5, 1.0, "a", "1", "true"])
