@@ -14,6 +14,7 @@ import pytest
 HEAVY = ("torch", "ray", "mlflow", "transformers", "vllm", "sqlalchemy", "fastapi", "optuna", "pydantic", "httpx2")
 FAKE = """
 import sys, types
+import autotune
 from pathlib import Path
 from tests.fakes import FakeService, finished_job, finished_trials
 service = FakeService(Path(sys.argv.pop(1)))
@@ -23,6 +24,7 @@ class Supervisor:
     def start(self): print("supervisor started", file=sys.stderr, flush=True)
     def stop(self): print("supervisor stopped", file=sys.stderr, flush=True)
 module = types.ModuleType("autotune.service")
+module.__path__ = [str(Path(autotune.__file__).parent / "service")]  # its modules stay what they are
 module.open_service = lambda settings: service
 module.run_embedded = lambda service, settings, job, on_tick: service.add(finished_job(job_id=job), finished_trials())
 module.Supervisor = Supervisor
@@ -142,7 +144,9 @@ def test_serve_answers_until_it_is_interrupted_and_stops_the_supervisor(tmp_path
         try:
             document = ""
             while not document.endswith("}\n"):
-                document += process.stdout.readline()
+                line = process.stdout.readline()
+                assert line, process.stderr.read()
+                document += line
             url = json.loads(document)["url"]
             with urllib.request.urlopen(f"{url}/v1/jobs", timeout=30) as answer:
                 assert [job["id"] for job in json.load(answer)["items"]] == ["demo-1"]

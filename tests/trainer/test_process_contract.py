@@ -38,7 +38,7 @@ def test_a_trial_writes_one_line_per_step_and_a_result(tmp_path: Path, quick: Qu
     # With every option that has a metric of its own.
     options = {"clip_ratio_c": 3.0, "rollout_is_threshold": 2.0, "kl_loss_coef": 0.01}
     settings = {f"algorithm.{name}": value for name, value in options.items()}
-    done = run_trial(tmp_path, quick({"trainer.save_freq": 2, **settings}))
+    done = run_trial(tmp_path, quick({"trainer.save_freq": 2, "reward.normalize": "scale", **settings}))
     assert done.returncode == 0, done.stderr
     lines = lines_of(tmp_path)
     assert [line["step"] for line in lines if "metrics" in line] == [0, 1, 2, 3, 4]
