@@ -24,6 +24,17 @@ def kill_marked(mark: str) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
+def processes_of(pgid: int, mark: str) -> set[int]:
+    """The processes of a group, and those with the mark that have left it; none without ``/proc``."""
+    found = set(_marked(f"{MARK}={mark}".encode()))
+    for process in Path("/proc").iterdir() if Path("/proc/self/environ").exists() else ():
+        if process.name.isdigit():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getpgid(int(process.name)) == pgid:
+                    found.add(int(process.name))
+    return found
+
+
 def _marked(entry: bytes) -> list[int]:
     found = []
     for process in Path("/proc").iterdir() if Path("/proc/self/environ").exists() else ():

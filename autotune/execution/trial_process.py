@@ -73,6 +73,11 @@ class TrialProcess:
         return self._process.pid
 
     @property
+    def mark(self) -> str:
+        """What marks the attempt's processes wherever they are (see ``strays``)."""
+        return self._mark
+
+    @property
     def stopping(self) -> bool:
         """Whether the attempt has been told to end."""
         return self._kill_at is not None

@@ -6,7 +6,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune.backends.base import Backend, Changeable, Command, Distributed
@@ -18,6 +18,7 @@ from autotune.execution.metrics_tail import Line, StepLine
 from autotune.execution.trial_lock import try_lock
 from autotune.execution.trial_process import TrialProcess
 from autotune.execution.unheard import Unheard
+from autotune.execution.usage import EVERY_S, Usage
 from autotune.search.types import EndKind, Launch, Outcome
 
 HEARTBEAT_S = 2.0
@@ -47,6 +48,7 @@ class Job:
         steps: Training steps of a full trial.
         grace_s: Seconds between SIGTERM and SIGKILL.
         ranks: Processes of a trial whose backend runs one for each GPU.
+        measure_s: Seconds between two looks at what a trial takes of its machine.
         warm_s: Seconds that a fork server outlives its last trial; 0 = every trial starts in a fresh interpreter.
     """
 
@@ -56,6 +58,7 @@ class Job:
     grace_s: float
     ranks: int = 1
     warm_s: float = 0.0
+    measure_s: float = EVERY_S
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +86,7 @@ class Worker:
         self._prepared: _Prepared | None = None
         self._unheard: Unheard | None = None
         self._process: TrialProcess | None = None
+        self._usage: Usage | None = None
         self._lock_until = 0.0
         self._last_step = 0
         self._stop_requested = False
@@ -127,9 +131,11 @@ class Worker:
 
     def _news(self, process: TrialProcess, until: float) -> Report:
         pause, longest = _POLL_S
+        if self._usage is not None:
+            self._usage.look()
         while True:
             ended = process.poll() is not None
-            lines = process.read()
+            lines = self._measured(process.read())
             if self._unheard is not None:
                 lines = self._unheard.before(lines, ended=ended)
             self._last_step = max([self._last_step, *(line.step for line in lines if isinstance(line, StepLine))])
@@ -142,6 +148,16 @@ class Worker:
                 return Report(lines=lines)
             process.wait(min(pause, left))
             pause = min(2 * pause, longest)
+
+    def _measured(self, lines: tuple[Line, ...]) -> tuple[Line, ...]:
+        """The lines, the last step of them with what the attempt takes of the machine, when it is time for it."""
+        place = next((place for place in reversed(range(len(lines))) if isinstance(lines[place], StepLine)), None)
+        if self._usage is None or place is None:
+            return lines
+        found, step = self._usage.due(), lines[place]
+        if found is None or not isinstance(step, StepLine):
+            return lines
+        return (*lines[:place], replace(step, metrics={**found, **step.metrics}), *lines[place + 1 :])
 
     def _expected(self) -> int:
         """The step at which the attempt is to end."""
@@ -215,7 +231,7 @@ class Worker:
         self._prepared = None
         again = launch.attempt.number > 1 and launch.origin is None
         self._unheard = Unheard(directory, launch.heard) if again else None
-        return TrialProcess(
+        process = TrialProcess(
             command,
             directory,
             attempt=launch.attempt.number,
@@ -223,6 +239,9 @@ class Worker:
             lock=prepared.lock,
             server=server,
         )
+        visible = {**os.environ, **command.env}.get("CUDA_VISIBLE_DEVICES", "")
+        self._usage = Usage(process.pgid, process.mark, gpus=visible, every_s=self._job.measure_s)
+        return process
 
     def _give_up(self) -> None:
         """Lets go of a trial that is prepared and has not started."""

@@ -15,6 +15,7 @@ from autotune import errors
 from autotune.api import create_app
 from autotune.cli.main import app
 from autotune.errors import AutotuneError
+from autotune.execution.usage import SYSTEM_METRICS
 from autotune.settings import Settings
 from autotune.spec import known
 from autotune.spec.aliases import ALIASES
@@ -148,7 +149,8 @@ def metrics() -> list[str]:
     for method in ("dpo", "kto"):
         added = {name: text for name, text in metrics_of(build(compose(method))).items() if ours.get(name) != text}
         lines += [f"## With `{method}`", "", *rows(("metric", "what"), ((f"`{k}`", v) for k, v in added.items()))]
-    return lines
+    lines += ["## Of every backend", "", "Measured beside a trial of whatever backend, about every ten seconds:", ""]
+    return lines + rows(("metric", "what"), ((f"`{name}`", text) for name, text in SYSTEM_METRICS.items()))
 
 
 def cli() -> list[str]:

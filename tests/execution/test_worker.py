@@ -37,6 +37,18 @@ def test_an_attempt_is_reported_step_by_step_and_then_its_outcome(no_strays):
     assert (outcome.kind, outcome.last_step) == (EndKind.FINISHED, 4)
 
 
+def test_what_an_attempt_takes_of_its_machine_comes_with_its_steps(no_strays):
+    job = Job(backend="process_backend:BACKEND", trials_dir=no_strays, steps=4, grace_s=2.0, measure_s=0.0)
+    one = Worker(job, load_backend)
+    one.begin(launch(how="hang", at=2))
+    found = [line for line in one.step().lines if isinstance(line, StepLine)]
+    one.close()
+    assert found[-1].metrics["system/system_memory_usage_megabytes"] > 1
+    assert 0 <= found[-1].metrics["system/cpu_utilization_percentage"] <= 100
+    assert set(found[-1].metrics) > {name for name in found[-1].metrics if name.startswith("system/")}, "its own too"
+    assert not any(name.startswith("system/") for line in found[:-1] for name in line.metrics)
+
+
 def test_a_silent_attempt_gives_a_sign_of_life_after_two_seconds(no_strays):
     one = worker(no_strays)
     one.begin(launch(how="hang", at=1))
