@@ -144,11 +144,11 @@ def topology() -> Iterator[Topology]:
             cluster.start_head(command(topology.document, "ray-head"))
             cluster.start_node(command(topology.document, "ray-cpu-worker"))
             topology.cluster = cluster
-            wait_until(lambda: topology.answers("mlflow", f"{topology.tracking}/health"), 180, "MLflow answers")
+            wait_until(lambda: topology.answers("mlflow", f"{topology.tracking}/health"), 400, "MLflow answers")
             for name in REPLICAS:
                 topology.start(name, "service", {"8765": str(topology.ports[name]), "ray-head:6379": cluster.address})
             for name in REPLICAS:
-                wait_until(lambda n=name: topology.answers(n, f"{topology.url(n)}/readyz"), 180, f"{name} is ready")
+                wait_until(lambda n=name: topology.answers(n, f"{topology.url(n)}/readyz"), 400, f"{name} is ready")
             yield topology
         finally:
             topology.stop()
@@ -164,7 +164,7 @@ def killed(topology: Topology) -> tuple[str, str]:
     with Client(topology.url("first")) as client:
         job = client.submit(source, file="space.yaml").id
         topology.jobs.append(job)
-        wait_until(lambda: client.job(job).trials.get("completed", 0) >= 1, 240, "a trial has completed")
+        wait_until(lambda: client.job(job).trials.get("completed", 0) >= 1, 500, "a trial has completed")
         assert client.job(job).state == "running"
     found = topology.driver()
     assert found is not None
@@ -172,9 +172,9 @@ def killed(topology: Topology) -> tuple[str, str]:
     left = next(name for name in REPLICAS if name != dead)
     topology.processes[dead].send_signal(signal.SIGKILL)
     topology.processes[dead].wait()
-    wait_until(lambda: driver not in marked(MARK, str(topology.place)), 30, "its driver has ended with it")
+    wait_until(lambda: driver not in marked(MARK, str(topology.place)), 90, "its driver has ended with it")
     with Client(topology.url(left)) as client:
-        wait_until(lambda: client.job(job).state == "completed", 300, "the job has completed on the other")
+        wait_until(lambda: client.job(job).state == "completed", 700, "the job has completed on the other")
     return dead, left
 
 
@@ -192,7 +192,7 @@ def test_the_job_ends_on_the_replica_that_is_left(topology: Topology, killed: tu
 
 
 def test_the_results_are_whole_in_the_store_in_optuna_and_in_mlflow(topology: Topology, killed: tuple[str, str]):
-    wait_until(lambda: mirrored(topology.database), 120, "Optuna and MLflow have caught up")
+    wait_until(lambda: mirrored(topology.database), 400, "Optuna and MLflow have caught up")
     replica = topology.processes[killed[1]]
     replica.send_signal(signal.SIGTERM)
     assert replica.wait(90) in (0, -signal.SIGTERM), "uvicorn passes the signal on once it has shut down"

@@ -92,7 +92,7 @@ class World:
                 stdout=log,
                 stderr=log,
             )
-        wait_until(self._ready, 120, f"the service is ready: {(self.home.path.parent / 'serve.log').read_text()}")
+        wait_until(self._ready, 300, f"the service is ready: {(self.home.path.parent / 'serve.log').read_text()}")
 
     def stop_service(self) -> None:
         """Ends the service as an operator does."""
@@ -107,7 +107,7 @@ class World:
         program = Path(__file__).with_name("train.py")
         source = SPACE.format(name=name, python=sys.executable, program=program, steps=STEPS, trials=trials)
         key = f"key-{name}"
-        wait_until(lambda: self._submit(source, key), 120, f"job {name} is submitted")
+        wait_until(lambda: self._submit(source, key), 300, f"job {name} is submitted")
 
     def strike(self) -> None:
         """Kills somebody, and lets come back what a machine would bring back; each kind as often as any other."""
