@@ -27,7 +27,7 @@ from tests.e2e.ray_cluster import RayCluster, marked
 from tests.e2e.support import wait_until
 from tests.postgres import postgres_server
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 TRIALS = 6
 REPLICAS = ("first", "second")
