@@ -279,7 +279,7 @@ def run(worker, launch):
 def learnt(lines):
     """The metrics of each step but for those that measure time and memory."""
     return [
-        (line.step, {name: value for name, value in line.metrics.items() if not name.startswith("perf/")})
+        (line.step, {name: value for name, value in line.metrics.items() if not name.startswith(("perf/", "system/"))})
         for line in lines
     ]
 
