@@ -40,7 +40,8 @@ class FakeCoordinator:
         attempt = Attempt(trial=number, number=self.tries[number], token=f"t-{number}-{self.tries[number]}")
         self.running[number] = attempt
         self.most = max(self.most, len(self.running))
-        return Launch(attempt=attempt, config=self.configs[number], directory=f"{number:04d}")
+        heard = max(self.steps[number], default=-1)
+        return Launch(attempt=attempt, config=self.configs[number], directory=f"{number:04d}", heard=heard)
 
     def on_metrics(self, attempt, step, metrics, cost_s, now):
         assert self.running[attempt.trial] == attempt
