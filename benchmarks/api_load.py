@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for kind in chosen.database or ("sqlite", "postgresql"):
         with _database(kind) as url:
             if url is None:
-                progress("postgresql: no server is installed here; left out")
+                progress("postgresql: no server can be started here; left out")
                 continue
             found = measure(url, size, rounds, seconds)
         results[kind] = found
@@ -142,10 +142,13 @@ def _database(kind: str) -> Iterator[str | None]:
         with tempfile.TemporaryDirectory(prefix="api-load-db-") as directory:
             yield f"sqlite:///{directory}/autotune.db"
         return
-    from benchmarks.postgres import empty_database
+    from tests.postgres import missing, started
 
-    with empty_database() as url:
-        yield url
+    if missing():
+        yield None
+        return
+    with started(durable=True) as server:
+        yield f"postgresql://tester@/postgres?host={server}"
 
 
 def _study_page(url: str, study: str) -> float:

@@ -1,4 +1,4 @@
-"""A private PostgreSQL server for tests, on a Unix socket; it runs as the user postgres where the tests are root's."""
+"""A private PostgreSQL server for tests and benchmarks, on a Unix socket; as root it runs as the user postgres."""
 
 from __future__ import annotations
 
@@ -55,32 +55,60 @@ class PostgresServer:
         return str(parent) == (self.home / "data" / "postmaster.pid").read_text().split()[0]
 
 
+def missing() -> str:
+    """Why no server can be started here; empty when one can."""
+    if not _programs():
+        return "no PostgreSQL server is installed"
+    if os.geteuid() == 0 and _user() is None:
+        return "PostgreSQL does not run as root and there is no user postgres"
+    return ""
+
+
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
-    """Starts a server; skips the test where none is installed."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if not found:
-        pytest.skip("no PostgreSQL server is installed")
-    pytest.importorskip("psycopg")
-    user = None
-    if os.geteuid() == 0:  # the server refuses to run as root
-        try:
-            user = pwd.getpwnam("postgres").pw_name
-        except KeyError:
-            pytest.skip("PostgreSQL does not run as root and there is no user postgres")
+def started(*, durable: bool) -> Iterator[Path]:
+    """A server while the block lasts; yields its home, where its socket is and the role ``tester`` may do anything.
+
+    Args:
+        durable: Wait for the disk as the distribution's settings do; tests need not.
+    """
+    user, programs = _user() if os.geteuid() == 0 else None, _programs()
     home = Path(tempfile.mkdtemp(prefix="atpg"))
     if user:
         shutil.chown(home, user)
 
     def run(name: str, *arguments: str) -> None:
-        command = [str(found[-1].with_name(name)), *arguments]
-        subprocess.run(command, check=True, user=user, cwd=home, stdout=subprocess.DEVNULL, timeout=60)
+        command = [str(programs[-1].with_name(name)), *arguments]
+        subprocess.run(command, check=True, user=user, cwd=home, stdout=subprocess.DEVNULL, timeout=120)
 
-    run("initdb", "-D", f"{home}/data", "-U", "tester", "-A", "trust", "--no-sync", "-E", "UTF8")
-    options = f"-c listen_addresses='' -c unix_socket_directories={home} -c fsync=off"
+    run(
+        "initdb", "-D", f"{home}/data", "-U", "tester", "-A", "trust", "-E", "UTF8", *([] if durable else ["--no-sync"])
+    )
+    options = f"-c listen_addresses='' -c unix_socket_directories={home}" + ("" if durable else " -c fsync=off")
     run("pg_ctl", "-D", f"{home}/data", "-w", "-l", f"{home}/log", "-o", options, "start")
     try:
-        yield PostgresServer(home)
+        yield home
     finally:
         run("pg_ctl", "-D", f"{home}/data", "-w", "-m", "immediate", "stop")
         shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    """Starts a server; skips the test where none can be."""
+    if why := missing():
+        pytest.skip(why)
+    pytest.importorskip("psycopg")
+    with started(durable=False) as home:
+        yield PostgresServer(home)
+
+
+def _programs() -> list[Path]:
+    return sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+
+
+def _user() -> str | None:
+    """Whom it runs as where we are root: the server refuses to."""
+    try:
+        return pwd.getpwnam("postgres").pw_name
+    except KeyError:
+        return None
