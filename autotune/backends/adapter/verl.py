@@ -46,7 +46,8 @@ def run_verl(config: Mapping[str, Any], directory: Path) -> int:
     temporary = tempfile.mkdtemp(prefix="verl-", dir="/tmp")  # short: Ray's sockets lie below it
 
     def look() -> None:
-        if metrics.look() or checkpoints.look():
+        # Both, and the steps first: the last look may find the last step and its checkpoint together.
+        if any([metrics.look(), checkpoints.look()]):
             child.touch()
 
     env = {**environment(dict(os.environ), temporary, log), **dict(own["env"])}

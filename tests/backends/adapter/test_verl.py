@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from autotune.backends.adapter import verl
 from autotune.backends.adapter.verl import environment
 from autotune.backends.adapter.verl_checkpoints import TRACKER, Checkpoints
 from autotune.backends.verl.metrics import console_step, translate
@@ -212,3 +213,30 @@ def test_validation_is_the_mean_over_the_sources_each_with_its_largest_sample():
 def test_the_first_source_of_a_metric_counts():
     assert translate({"actor/kl_loss": 0.1})["kl/actor_ref"] == 0.1
     assert translate({"actor/kl_loss": 0.1, "actor/reward_kl_penalty": 0.2})["kl/actor_ref"] == 0.2
+
+
+class SeenOnce:
+    """A program of which only one look is had: its last step and its checkpoint are found together."""
+
+    def __init__(self, argv, env, cwd, *, on_line, on_look, stall_s):
+        self.stopping = self.hung = False
+        self.log, self.cwd, self.on_look = Path(env["VERL_FILE_LOGGER_PATH"]), cwd, on_look
+
+    def touch(self):
+        pass
+
+    def run(self):
+        self.log.write_text(json.dumps({"step": 5, "data": {"critic/score/mean": 0.5}}) + "\n")
+        (self.cwd / "checkpoints" / "global_step_5" / "actor").mkdir(parents=True)
+        (self.cwd / "checkpoints" / TRACKER).write_text("5")
+        self.on_look()
+        return 0
+
+
+def test_a_checkpoint_that_is_seen_together_with_the_last_step_is_announced(tmp_path, monkeypatch):
+    monkeypatch.setattr(verl, "Child", SeenOnce)
+    own = {"notes": [], "env": {}, "command": ["python", "-m", "verl"], "workdir": "", "stall_s": None, "steps": 5}
+    assert verl.run_verl({"backend": own, "trainer": {"n_gpus_per_node": 0}}, tmp_path) == 0
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [5, 5]
+    assert lines[1]["checkpoint"] == "checkpoints/global_step_5"
