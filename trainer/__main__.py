@@ -1,8 +1,7 @@
 """Entry point of `python -m trainer`."""
 
-import sys
-
 from trainer.cli import main
+from trainer.leaving import leave
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -12,6 +12,7 @@ from torch.distributed.tensor import DTensor
 
 from trainer.config import build
 from trainer.distributed import World, open_world, whole
+from trainer.leaving import leave
 from trainer.loop.collect import measure, sample, sync_engine
 from trainer.loop.losses import actor_loss, critic_loss
 from trainer.loop.micro_batches import micro_batches
@@ -65,3 +66,4 @@ def main(cases: Path, out: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), Path(sys.argv[2]))
+    leave(0)

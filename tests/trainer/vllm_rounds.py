@@ -17,6 +17,7 @@ import torch
 from trainer.config import build
 from trainer.distributed import open_world, whole_weights
 from trainer.failures import NonFiniteError, WeightSyncError
+from trainer.leaving import leave
 from trainer.loop.collect import measure, sample, sync_engine
 from trainer.loop.experience import Experience
 from trainer.loop.progress import Progress, save
@@ -184,3 +185,4 @@ def destroyed(run: Run) -> str:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    leave(0)
