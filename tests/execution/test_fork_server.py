@@ -1,5 +1,6 @@
 """Trials forked from a process that has imported torch: the same trials, and nothing left of any of them."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from autotune.search.types import Attempt, EndKind, Launch
 from autotune.spec.types import TrainerSpec
 
 SUPPORT = Path(__file__).parent / "support"
+LONG = 100_000
 OVERRIDES = {"data": "digits", "model": "tiny", "trainer.total_steps": 3, "trainer.test_freq": 3}
 
 
@@ -298,13 +300,15 @@ def test_a_run_is_the_same_bit_for_bit_whether_it_was_forked_or_not(short, no_st
         assert "fresh interpreter" not in (no_strays / f"{number:04d}" / "attempt_1.log").read_text()
         curves.append(learnt(lines))
     assert curves[0] == curves[1] == curves[2]
-    stop_a_long_one(warm, config, no_strays)
-    warm.end_servers()
+    try:
+        stop_a_long_one(Worker(dataclasses.replace(job, steps=LONG), load_backend, place(short)), config, no_strays)
+    finally:
+        warm.end_servers()
 
 
 def stop_a_long_one(worker, config, trials):
     """A forked run that is told to stop writes its checkpoint, as any other does."""
-    long = {**config, "trainer.total_steps": 100_000}
+    long = {**config, "trainer.total_steps": LONG}
     worker.begin(Launch(attempt=Attempt(trial=9, number=1, token="t"), config=long, directory="0009"))
     outcome, steps = None, 0
     while outcome is None:
