@@ -4,10 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from autotune.cli.main import app
+from autotune.states import JobState
+from tests.cli.shapes import PROMISED, shape
+from tests.docs.prepared import PreparedHome
+from tests.docs.reading import ROOT
 from tests.fakes import finished_job, finished_trials, make_job
 
-SNAPSHOT = Path(__file__).with_name("json_shapes.json")
 COMMANDS = {
     "jobs": ["jobs"],
     "show": ["show", "demo-1"],
@@ -30,20 +36,25 @@ COMMANDS = {
     "doctor": ["doctor"],
     "diagnose": ["diagnose", "demo-1", "0"],
 }
-FREE = {"params", "metrics", "violations", "numbers", "trials", "pruned", "proposals", "values", "means"}
-
-
-def shape(value, key=""):
-    """Keys and kinds; the keys of tables that a person's own names fill are left out."""
-    if isinstance(value, dict):
-        if key in FREE:
-            return "table"
-        return {name: shape(item, name) for name, item in sorted(value.items())}
-    if isinstance(value, list):
-        return [shape(value[0], key if key == "proposals" else "")] if value else []
-    if value is None:
-        return "null"
-    return {bool: "boolean", int: "number", float: "number", str: "string"}[type(value)]
+ON_THE_MACHINE = {
+    "token create": ["token", "create", "ada", "--role", "admin"],
+    "token list": ["token", "list"],
+    "token revoke": ["token", "revoke", "TOKEN"],
+    "team set": ["team", "set", "rl", "--gpus", "16"],
+    "team list": ["team", "list"],
+    "db check": ["db", "check", "--no-mlflow"],
+    "db backup": ["db", "backup", "backup.db"],
+    "db prune": ["db", "prune", "curves"],
+    "init": ["init", "-", "--gpus", "0"],
+    "import-verl": ["import-verl", "run.sh"],
+}
+"""What works on the home itself and not on a service; one after the other, in one home."""
+ELSEWHERE = {
+    "serve": "tests/cli/test_process.py",
+    "up": "tests/cli/test_up.py",
+    "report --format json": "tests/cli/test_json_shapes.py",
+}
+"""Document -> the test that looks at its shape."""
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -53,10 +64,39 @@ def test_the_json_of_every_command_keeps_its_shape(cli, space, name):
     cli.script = lambda service, job, on_tick: service.add(finished_job(job_id=job), finished_trials())
     done = cli(*COMMANDS[name], "--json")
     assert done.exit_code == 0, done.stderr
-    found = shape(json.loads(done.stdout))
-    known = json.loads(SNAPSHOT.read_text())
-    assert found == known[name]
+    assert shape(json.loads(done.stdout)) == PROMISED[name]
 
 
-def test_the_snapshot_knows_no_command_that_is_gone():
-    assert set(json.loads(SNAPSHOT.read_text())) == set(COMMANDS)
+@pytest.fixture
+def prepared(tmp_path, monkeypatch):
+    for name in ("AUTOTUNE_URL", "AUTOTUNE_TOKEN", "AUTOTUNE_DATABASE_URL", "AUTOTUNE_MLFLOW_URI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AUTOTUNE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return PreparedHome(tmp_path)
+
+
+def test_the_json_of_what_works_on_the_home_keeps_its_shape(prepared):
+    found, token = {}, ""
+    for name, words in ON_THE_MACHINE.items():
+        done = CliRunner().invoke(app, [*(token if word == "TOKEN" else word for word in words), "--json"])
+        assert done.exit_code == 0, (name, done.stderr)
+        document = json.loads(done.stdout)
+        found[name] = shape(document)
+        token = token or document["about"]["id"]
+    assert found == {name: PROMISED[name] for name in ON_THE_MACHINE}
+
+
+def test_the_report_as_json_keeps_its_shape(prepared):
+    job = prepared.job(JobState.COMPLETED)
+    done = CliRunner().invoke(app, ["report", job, "--format", "json", "-o", "report.json"])
+    assert done.exit_code == 0, done.stderr
+    assert shape(json.loads(Path("report.json").read_text())) == PROMISED["report --format json"]
+
+
+def test_the_snapshot_knows_every_document_and_no_other():
+    assert set(PROMISED) == {*COMMANDS, *ON_THE_MACHINE, *ELSEWHERE}
+    commands = typer.main.get_command(app)
+    assert {name.split()[0] for name in PROMISED} == set(commands.commands)
+    for name, file in ELSEWHERE.items():
+        assert f'PROMISED["{name}"]' in (ROOT / file).read_text()

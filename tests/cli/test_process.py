@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.shapes import PROMISED, shape
+
 HEAVY = ("torch", "ray", "mlflow", "transformers", "vllm", "sqlalchemy", "fastapi", "optuna", "pydantic", "httpx2")
 FAKE = """
 import sys, types
@@ -147,13 +149,14 @@ def test_serve_answers_until_it_is_interrupted_and_stops_the_supervisor(tmp_path
                 line = process.stdout.readline()
                 assert line, process.stderr.read()
                 document += line
-            url = json.loads(document)["url"]
-            with urllib.request.urlopen(f"{url}/v1/jobs", timeout=30) as answer:
+            found = json.loads(document)
+            with urllib.request.urlopen(f"{found['url']}/v1/jobs", timeout=30) as answer:
                 assert [job["id"] for job in json.load(answer)["items"]] == ["demo-1"]
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=60)
         finally:
             process.kill()
+    assert shape(found) == PROMISED["serve"]
     assert process.returncode == 130
     assert out == ""
     assert err.index("supervisor started") < err.index("supervisor stopped")

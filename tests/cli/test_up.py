@@ -12,6 +12,7 @@ import pytest
 from autotune.cli.mlflow_server import MlflowServer
 from autotune.errors import UnreachableError
 from autotune.settings import Settings
+from tests.cli.shapes import PROMISED, shape
 from tests.cli.test_process import command, environment, run
 
 
@@ -65,7 +66,7 @@ def test_up_names_the_mlflow_server_of_the_settings_and_starts_none(tmp_path):
             _, err = process.communicate(timeout=60)
         finally:
             process.kill()
-    assert sorted(found) == ["api", "dashboard", "home", "mlflow", "url"]
+    assert shape(found) == PROMISED["up"]
     assert found["mlflow"] == "http://mlflow.example.org"
     assert process.returncode == 130
     assert "supervisor stopped" in err

@@ -14,6 +14,7 @@ from autotune.service.spaces import resolve_document
 from autotune.settings import Settings
 from autotune.states import JobState
 from autotune.store import SqlBook, Store
+from tests.docs.reading import ROOT
 
 SPACE = """
 name: {name}
@@ -52,6 +53,7 @@ class PreparedHome:
         self.clock = ManualClock(time.time())
         self.service = Service(self.settings, store, self.clock)
         (folder / "space.yaml").write_text(SPACE.format(name="mine"))
+        (folder / "changes.yaml").write_text("lr: {float: [1.0e-6, 1.0e-4], log: true}\n")
         (folder / "run.sh").write_text(SCRIPT)
         row = {"prompt": "1+1=", "ground_truth": "2"}
         (folder / "prompts.jsonl").write_text(f"{json.dumps(row)}\n" * 40)
@@ -81,6 +83,11 @@ class PreparedHome:
                 work.jobs.set_state(job, state, self.clock.now(), lease=lease)
                 work.jobs.release(lease)
         return job
+
+    def staged(self) -> str:
+        """A job with stages, which waits."""
+        text = (ROOT / "search_spaces" / "quickstart-three-stage.yaml").read_text()
+        return self.service.submit(text, "three-stage.yaml")[0].id
 
     def _play(self, coordinator: Coordinator, launch: Launch, steps: int) -> None:
         directory = self.settings.job_dir(self.service.jobs().items[0].id) / "trials" / f"{launch.attempt.trial:04d}"

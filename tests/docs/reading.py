@@ -38,6 +38,6 @@ def mentions(page: Path) -> list[list[str]]:
     """The words after ``autotune`` of every command in running text."""
     text = _FENCE.sub("", page.read_text())
     return [
-        shlex.split(" ".join(found.split()).partition("autotune ")[2].split(" | ")[0])
+        shlex.split(" ".join(found.split()).partition("autotune ")[2].split(" | ")[0].split(" > ")[0])
         for found in _INLINE.findall(text)
     ]

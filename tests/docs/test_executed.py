@@ -1,4 +1,4 @@
-"""Every command of the pages is run as it stands, by the real command line over a real service and database.
+"""Every command of the pages, in a block or in the text, is run as it stands, over a real service and database.
 
 Commands that train or that stay until they are stopped are run by the tests that are named here, as whole processes.
 """
@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from autotune.cli.main import app
 from autotune.states import JobState
 from tests.docs.prepared import PreparedHome
-from tests.docs.reading import PAGES, ROOT, commands
+from tests.docs.reading import PAGES, ROOT, commands, mentions
 
 ELSEWHERE = {
     "launch": ("tests/e2e/test_newcomer.py", '"launch"'),
@@ -29,13 +29,24 @@ NEEDS = {
     "enqueue": JobState.RUNNING,
     "resume": JobState.PAUSED,
 }
+WRITTEN_BY_HAND = [page for page in PAGES if not {"adr", "reference"} & {part.name for part in page.parents}]
+"""The rest tells what was decided, or gives the usage of each command, in a form that nobody types."""
+
+
+def lines(page):
+    """The commands of a page's blocks, and those of its text that are more than a command's name."""
+    mentioned = [words for words in mentions(page) if len(words) > 1] if page in WRITTEN_BY_HAND else []
+    return {tuple(words): None for words in [*commands(page), *mentioned]}
+
+
 ASKED = [
     pytest.param(words, id=f"{page.stem}: {' '.join(words)}")
     for page in PAGES
-    for words in {tuple(found): None for found in commands(page)}
+    for words in lines(page)
     if words[0] not in ELSEWHERE and not words[0].startswith("-")
 ]
 MENTIONED = re.compile(r"\b(JOB|my-search-1|quickstart-1)\b")
+STANDS_FOR = {"SPACE": "space.yaml", "my-search.yaml": "space.yaml", "FILE": "copy.tar", "NAME": "effect"}
 
 
 @pytest.fixture
@@ -53,9 +64,10 @@ def execute(*words):
 
 @pytest.mark.parametrize("words", ASKED)
 def test_a_command_of_the_pages_works_as_it_stands(prepared, words):
-    line = shlex.join(words)
+    line = shlex.join(STANDS_FOR.get(word, word) for word in words)
     if MENTIONED.search(line):
-        job = prepared.job(NEEDS.get(words[0], JobState.COMPLETED))
+        needed = JobState.PAUSED if "--search" in words else NEEDS.get(words[0], JobState.COMPLETED)
+        job = prepared.staged() if "--stage" in words else prepared.job(needed)
         line = MENTIONED.sub(job, line)
     if words[:2] == ("token", "create") and "admin" not in words:
         assert execute("token", "create", "owner", "--role", "admin").exit_code == 0
