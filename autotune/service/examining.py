@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from autotune.backends import get_backend
-from autotune.backends.verl.backend import lacking
+from autotune.backends.verl.backend import other_keys
 from autotune.backends.verl.installation import KNOWN_VERSION
 from autotune.preflight import Check, Status
 from autotune.preflight.machine import gpu_count
@@ -79,11 +79,11 @@ def _gpus(part: ResolvedSpace, settings: Settings) -> Check:
 
 def _verl(base: FlatConfig) -> Check:
     """Which verl it is, and which keys of the known one it does not have."""
-    text, lost = f"{base['backend.version']} at {base['backend.python']}", lacking(base)
-    if not lost:
-        return Check(name="verl", status=Status.OK, text=text)
+    version, where = str(base["backend.version"]), base["backend.python"]
+    if not (other := other_keys(version, base)):
+        return Check(name="verl", status=Status.OK, text=f"{version} at {where}")
     fix = f"What is set under these names is refused; verl {KNOWN_VERSION} has them all."
-    return Check(name="verl", status=Status.WARN, text=f"{text}; it lacks {', '.join(lost)}", fix=fix)
+    return Check(name="verl", status=Status.WARN, text=f"{other}; it is at {where}", fix=fix)
 
 
 def _first_trials(part: ResolvedSpace, check: TrialCheck) -> Check:

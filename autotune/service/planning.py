@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from autotune.backends.verl.backend import other_keys
 from autotune.preflight.trial.ports import KEY as PORT
 from autotune.search.types import Trial
 from autotune.service.checking import TrialCheck
@@ -145,6 +146,8 @@ def _population(space: Space) -> list[str]:
 def _warnings(resolved: ResolvedSpace) -> list[str]:
     space = resolved.space
     found: list[str] = []
+    if space.trainer.backend == "verl" and (other := other_keys(str(resolved.base["backend.version"]), resolved.base)):
+        found.append(f"{other}; what is set under these names is refused.")
     if not space.prune:
         found.append("No pruner is set: every trial runs to its last step, however bad it is.")
     if not any(start.label == "default" for start in space.start_from):

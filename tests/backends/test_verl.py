@@ -15,7 +15,7 @@ from autotune.backends.verl.tree import compose_tree, override
 from autotune.errors import InvalidConfigError, Problem
 from autotune.spec.check import check_space
 from autotune.spec.loader import load_space
-from tests.backends.verl_wheel import GOOD, imitation, interpreter, real_verl
+from tests.backends.verl_wheel import GOOD, imitation, interpreter, real_verl, without_a_key
 from trainer.config import METRICS as OUR_METRICS
 
 VALUES = {
@@ -214,6 +214,18 @@ def test_another_verl_is_told_by_its_keys(trainer, tmp_path):
     assert problem.path == "trainer.python"
     assert "verl 0.1 has other keys than 0.9.1: it lacks" in problem.message
     assert f"{ACTOR}.clip_ratio" in problem.message
+
+
+def test_where_a_key_is_refused_another_verl_says_which_keys_it_lacks(trainer, tmp_path):
+    python = without_a_key(tmp_path)
+    assert get_backend("verl").describe(trainer(python=python)).config["backend.version"] == "0.9.9"
+    with pytest.raises(InvalidConfigError) as caught:
+        get_backend("verl").describe(trainer({"rollout.max_num_seqs": 64}, python=python))
+    refused, other = caught.value.problems
+    assert "max_num_seqs" in refused.message
+    assert other.path == "trainer.python"
+    assert other.message == f"verl 0.9.9 has other keys than 0.9.1: it lacks {ROLLOUT}.max_num_seqs."
+    assert other.hint == "Leave these keys out, or install verl 0.9.1."
 
 
 def test_a_newer_verl_with_the_same_keys_is_accepted(trainer, tmp_path):

@@ -82,3 +82,15 @@ def imitation(directory: Path, version: str = VERSION) -> str:
     information.mkdir()
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: verl\nVersion: {version}\n")
     return interpreter(directory, packages)
+
+
+def without_a_key(directory: Path, version: str = "0.9.9") -> str:
+    """An interpreter with another verl, which calls the key ``max_num_seqs`` of its rollout by another name."""
+    python = imitation(directory, version=version)
+    configs = directory / "packages" / "verl" / "trainer" / "config"
+    copied = shutil.copytree(configs.resolve(), directory / "config")
+    rollout = copied / "rollout" / "rollout.yaml"
+    rollout.write_text(rollout.read_text().replace("max_num_seqs:", "max_sequences:"))
+    configs.unlink()
+    copied.rename(configs)
+    return python

@@ -1,7 +1,6 @@
 """The doctor over a space: GPUs, model, tokenizer, files, data, reward, devices, memory and the first proposals."""
 
 import json
-import shutil
 
 import pytest
 import yaml
@@ -11,7 +10,7 @@ from autotune.service import examining
 from autotune.service.examining import examine
 from autotune.service.spaces import resolve_space
 from autotune.settings import Settings
-from tests.backends.verl_wheel import GOOD, imitation
+from tests.backends.verl_wheel import GOOD, imitation, without_a_key
 
 SPACE = {
     "name": "small",
@@ -169,13 +168,7 @@ def test_of_a_space_for_verl_its_version_is_said_and_what_another_one_lacks(look
     python = imitation(tmp_path / "known")
     (check,) = of(look(**of_verl(python)), "verl")
     assert (check.status, check.text) == (Status.OK, f"0.9.1 at {python}")
-    other = imitation(tmp_path / "other", version="0.9.9")
-    configs = tmp_path / "other" / "packages" / "verl" / "trainer" / "config"
-    copied = shutil.copytree(configs.resolve(), tmp_path / "config")
-    rollout = copied / "rollout" / "rollout.yaml"
-    rollout.write_text(rollout.read_text().replace("max_num_seqs:", "max_sequences:"))
-    configs.unlink()
-    copied.rename(configs)
+    other = without_a_key(tmp_path / "other")
     (check,) = of(look(**of_verl(other)), "verl")
     assert check.status is Status.WARN
     assert "0.9.9" in check.text

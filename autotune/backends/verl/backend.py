@@ -64,7 +64,7 @@ class VerlBackend:
             hint = "Write for example overrides: {trainer.total_steps: 100}"
             problems = [Problem(message=message, hint=hint, path="trainer.overrides")]
         if problems or not isinstance(steps, int):
-            raise _refused(problems)
+            raise _refused([*problems, *_other_version(verl, made.tree)])
         own: dict[str, JsonValue] = {
             "backend.name": self.name,
             "backend.python": trainer.python,
@@ -190,17 +190,29 @@ def _not_composed(verl: Installation, config: str, error: ValueError) -> Invalid
     return _refused([Problem(message=message, hint="Correct the overrides.", path="trainer.overrides")])
 
 
-def lacking(tree: FlatConfig) -> list[str]:
-    """The keys of verl that the table of names speaks of and this verl does not have."""
-    return sorted(keys.keys[0] for keys in PARAMETERS.values() if not any(key in tree for key in keys.keys))
+def other_keys(version: str, tree: FlatConfig) -> str:
+    """In which keys this verl differs from the known one, in words; empty where the known one has no more.
+
+    Args:
+        version: Of this verl.
+        tree: Its whole configuration, flat.
+    """
+    lost = sorted(keys.keys[0] for keys in PARAMETERS.values() if not any(key in tree for key in keys.keys))
+    return f"verl {version} has other keys than {KNOWN_VERSION}: it lacks {', '.join(lost)}" if lost else ""
+
+
+def _other_version(verl: Installation, tree: FlatConfig) -> list[Problem]:
+    """What else is to be known where something is refused: that this is another verl, and in what."""
+    found = "" if verl.version == KNOWN_VERSION else other_keys(verl.version, tree)
+    hint = f"Leave these keys out, or install verl {KNOWN_VERSION}."
+    return [Problem(message=f"{found}.", hint=hint, path="trainer.python")] if found else []
 
 
 def _compare(verl: Installation, tree: FlatConfig) -> None:
     """Refuses a verl whose keys are others than those that the table of names was written for."""
-    lost = lacking(tree)
-    if verl.version != KNOWN_VERSION and len(lost) > len(PARAMETERS) // 10:
-        message = f"verl {verl.version} has other keys than {KNOWN_VERSION}: it lacks {', '.join(lost[:6])}."
-        raise _refused([Problem(message=message, hint=f"Install verl {KNOWN_VERSION}.", path="trainer.python")])
+    lost = [keys for keys in PARAMETERS.values() if not any(key in tree for key in keys.keys)]
+    if len(lost) > len(PARAMETERS) // 10 and (problems := _other_version(verl, tree)):
+        raise _refused(problems)
 
 
 def _base(verl: Installation, config: FlatConfig) -> FlatConfig:
