@@ -7,6 +7,10 @@ from enum import StrEnum
 
 from autotune.errors import NotAllowedError
 
+NAME = r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}"
+"""How the names of token holders and of teams look, as a regular expression."""
+NAME_IN_WORDS = "1 to 63 letters, digits and the characters . _ @ -, the first a letter or a digit"
+
 
 class Role(StrEnum):
     """What a token is for; each role may do what those before it may."""

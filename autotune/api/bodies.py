@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from autotune.access import NAME, NAME_IN_WORDS
 
 _STRICT = ConfigDict(extra="forbid", frozen=True)
+
+
+LIKE_A_NAME: dict[str, Any] = {"pattern": f"^{NAME}$"}
+
+
+def a_name(text: str) -> str:
+    """The text, if a token's holder or a team may be called so.
+
+    Raises:
+        ValueError: If not.
+    """
+    if not re.fullmatch(NAME, text):
+        raise ValueError(f"allowed are {NAME_IN_WORDS}")
+    return text
+
+
+Name = Annotated[str, AfterValidator(a_name), Field(json_schema_extra=LIKE_A_NAME)]
+"""The name of a token's holder or of a team."""
 
 
 class BudgetChanges(BaseModel):
@@ -70,9 +91,9 @@ class NewToken(BaseModel):
 
     model_config = _STRICT
 
-    name: Annotated[str, Field(max_length=63, description="Whose it is.", examples=["alice"])]
+    name: Annotated[Name, Field(description="Whose it is.", examples=["alice"])]
     role: Annotated[Literal["viewer", "operator", "admin"], Field(description="What it is for.")] = "viewer"
-    team: Annotated[str, Field(max_length=63, description="Whose jobs it may act on.", examples=["rl"])] = ""
+    team: Annotated[Name | Literal[""], Field(description="Whose jobs it may act on.", examples=["rl"])] = ""
     expires_s: Annotated[
         float | None, Field(gt=0, le=1e10, description="Seconds until it expires; null = never.", examples=[7776000])
     ] = None

@@ -128,7 +128,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     problems = [
         Problem(
             path=".".join(str(part) for part in item["loc"]),
-            message=f"{item['msg']}, got {item.get('input')!r}.",
+            message=f"{item['msg'].removeprefix('Value error, ')}, got {item.get('input')!r}.",
         )
         for item in error.errors()
     ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path
+from pydantic import AfterValidator
 
 from autotune.access import Role
-from autotune.api.bodies import NewToken, Quota
+from autotune.api.bodies import LIKE_A_NAME, NewToken, Quota, a_name
 from autotune.api.context import Asker, Service
 from autotune.api.problems import documented
 from autotune.views import CallerView, IssuedTokenView, TeamView, TokenView
@@ -15,7 +16,7 @@ from autotune.views import CallerView, IssuedTokenView, TeamView, TokenView
 router = APIRouter(prefix="/v1", tags=["access"])
 
 TokenId = Annotated[str, Path(max_length=64, description="The public part of a token, as listed.")]
-TeamName = Annotated[str, Path(max_length=63, description="The team's name.")]
+TeamName = Annotated[str, AfterValidator(a_name), Path(json_schema_extra=LIKE_A_NAME, description="The team's name.")]
 
 
 @router.get("/me", operation_id="whoAmI", responses=documented(401))

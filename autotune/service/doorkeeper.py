@@ -13,14 +13,14 @@ import secrets
 import threading
 from dataclasses import asdict
 
-from autotune.access import LOCAL, Caller, Role
+from autotune.access import LOCAL, NAME, NAME_IN_WORDS, Caller, Role
 from autotune.clock import Clock
 from autotune.errors import ConflictError, UnauthenticatedError, UsageError
 from autotune.store import Store
 from autotune.store.values import Team, Token
 from autotune.views import IssuedTokenView, TeamView, TokenView
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
+_NAME = re.compile(NAME)
 _FORM = re.compile(r"at_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 _USED_S = 60.0
 """How exactly the last use of a token is remembered: every use would be a write."""
@@ -97,8 +97,7 @@ class Doorkeeper:
         caller.require(Role.ADMIN, "giving out a token")
         for what, value in (("name", name), ("team", team)):
             if not _NAME.fullmatch(value) and (value or what == "name"):
-                allowed = "1 to 63 letters, digits and the characters . _ @ -, the first a letter or a digit"
-                raise UsageError(f"{what}: got {value!r}; allowed are {allowed}.")
+                raise UsageError(f"{what}: got {value!r}; allowed are {NAME_IN_WORDS}.")
         if expires_s is not None and not 0 < expires_s < float("inf"):
             raise UsageError(f"expires: got {expires_s:g} s, allowed are times above 0.")
         now = self._clock.now()
@@ -172,7 +171,7 @@ class Doorkeeper:
         """
         caller.require(Role.ADMIN, "setting a quota")
         if not _NAME.fullmatch(team.name):
-            raise UsageError(f"name: got {team.name!r}; allowed are 1 to 63 letters, digits and . _ @ -")
+            raise UsageError(f"name: got {team.name!r}; allowed are {NAME_IN_WORDS}.")
         for what in ("parallel_gpus", "gpu_hours_a_month"):
             value = getattr(team, what)
             if value is not None and not 0 <= value < float("inf"):
