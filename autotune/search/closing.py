@@ -21,6 +21,8 @@ class Closing(StrEnum):
     GPU_HOURS = "gpu hours"
     NO_OBJECTIVE = "no objective"
     """Whole trials never reported what is to be optimised."""
+    NOT_FINITE = "not finite"
+    """What is to be optimised was never a finite number."""
 
 
 GENTLE: frozenset[Closing | None] = frozenset({None, Closing.STOPPED, Closing.DRAINED})
@@ -44,6 +46,7 @@ def closing_reason(closing: Closing | None, spent: str) -> Reason:
         Closing.WALL_CLOCK: "the wall-clock budget is spent",
         Closing.GPU_HOURS: spent,
         Closing.NO_OBJECTIVE: "no trial has ever reported the objective",
+        Closing.NOT_FINITE: "the objective of no trial has ever been a finite number",
         None: "the trial has its verdict",
     }
     return Reason(pruner="job", text=words[closing])

@@ -44,7 +44,7 @@ from autotune.search.types import (
     Verdict,
     Wait,
 )
-from autotune.search.verdicts import failed, finished, never_measured, paused, stopped, unpromoted
+from autotune.search.verdicts import failed, finished, hopeless, paused, stopped, unpromoted
 from autotune.spec.types import Budget, Space, Start
 from autotune.spec.values import FlatConfig
 from autotune.states import TrialState, check_trial_transition
@@ -425,8 +425,8 @@ class Coordinator:
             self.close(Closing.WALL_CLOCK)
         if self._purse.spent(self._trials):
             self.close(Closing.GPU_HOURS)
-        if never_measured(self._space, self._trials, self._ledger.curves):
-            self.close(Closing.NO_OBJECTIVE)
+        if (why := hopeless(self._space, self._trials, self._ledger.curves)) is not None:
+            self.close(why)
 
     def _verdict(self, trial: Trial, outcome: Outcome, now: float) -> tuple[Trial, str]:
         curve = self._ledger.curve(trial)

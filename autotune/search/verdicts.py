@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from autotune.search.closing import Closing
 from autotune.search.objective import objective_value, objective_values, series, violations
 from autotune.search.pruners import EvalDecline, NotFinite
 from autotune.search.roster import Roster
@@ -16,15 +17,32 @@ NO_OBJECTIVE = "Let the trainer evaluate at least once, or choose a metric that 
 """The hint to a trial that never reported its objective, by which such a trial is known."""
 ENOUGH_WITHOUT = 3
 """Whole trials without an objective after which a study gives up, if there are no others."""
+ENOUGH_NOT_FINITE = 5
+"""Trials whose objective was never finite after which a study gives up, if nobody's ever was."""
 
 
-def never_measured(space: Space, trials: Roster, curves: Mapping[int, Sequence[Point]]) -> bool:
-    """Whether whole trials have ended without ever reporting an objective and nobody has reported it: more will not."""
+def hopeless(space: Space, trials: Roster, curves: Mapping[int, Sequence[Point]]) -> Closing | None:
+    """Why more trials will not get an objective either; ``None`` where one has it, or too few have tried.
+
+    Whole trials that never report it point at the space, however few; one that is never finite may still be the fault
+    of single configurations, so more have to show it, and none the contrary.
+    """
+    if trials.count(TrialState.COMPLETED):
+        return None
+    metrics = [one.metric for one in space.objective.each]
     failed = trials.having(TrialState.FAILED)
-    if len(failed) < ENOUGH_WITHOUT or any(trial.error_hint != NO_OBJECTIVE for trial in failed):
-        return False
-    others = (curve for number, curve in curves.items() if trials[number].state is not TrialState.FAILED)
-    return not any(all(series(curve, one.metric) for one in space.objective.each) for curve in others)
+    if len(failed) >= ENOUGH_WITHOUT and all(trial.error_hint == NO_OBJECTIVE for trial in failed):
+        others = (curve for number, curve in curves.items() if trials[number].state is not TrialState.FAILED)
+        if not any(all(series(curve, metric) for metric in metrics) for curve in others):
+            return Closing.NO_OBJECTIVE
+    broken = [trial for trial in trials.having(TrialState.INFEASIBLE) if trial.error_kind is EndKind.NON_FINITE]
+    if len(broken) < ENOUGH_NOT_FINITE:
+        return None
+    read = [series(curve, metric) for curve in curves.values() for metric in metrics]
+    if any(value is not None for values in read for _, value in values):
+        return None
+    seen = sum(any(series(curves.get(trial.number, ()), metric) for metric in metrics) for trial in broken)
+    return Closing.NOT_FINITE if seen >= ENOUGH_NOT_FINITE else None
 
 
 def state_for(reason: Reason) -> TrialState:

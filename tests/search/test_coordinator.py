@@ -280,6 +280,23 @@ def test_a_study_whose_trials_never_report_the_objective_gives_up_early(make_coo
     assert {trial.state for trial in coordinator.trials.values()} <= {TrialState.FAILED, TrialState.CANCELLED}
 
 
+def test_a_study_whose_objective_is_never_finite_gives_up_early_with_everything_it_measured(make_coordinator, play):
+    coordinator = make_coordinator(budget=Budget(trials=40, parallel=2))
+    play(coordinator, lambda config, step: {"eval/reward": None, "reward/mean": 1.0}).play()
+    assert coordinator.closing is Closing.NOT_FINITE
+    assert len(coordinator.trials) <= 6
+    ended = [trial for trial in coordinator.trials.values() if trial.state is TrialState.INFEASIBLE]
+    assert len(ended) == 5
+    assert all(coordinator.curves[trial.number] for trial in ended)
+
+
+def test_a_study_goes_on_while_any_objective_was_ever_finite(make_coordinator, play):
+    coordinator = make_coordinator(budget=Budget(trials=12, parallel=2))
+    play(coordinator, lambda config, step: {"eval/reward": 1.0 if step < 4 else None}).play()
+    assert coordinator.closing is None
+    assert len(coordinator.trials) == 12
+
+
 def test_a_study_goes_on_while_anybody_reports_the_objective(make_coordinator, play):
     coordinator = make_coordinator(budget=Budget(trials=8, parallel=1), start_from=())
     first = {}
