@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autotune.backends import get_backend
 from autotune.errors import InvalidConfigError, InvalidSpaceError, Problem
 from autotune.service.populations import check_population
-from autotune.spec.check import check_criteria, check_space
-from autotune.spec.loader import load_space
+from autotune.spec.check import check_criteria, check_space, unknown_names
+from autotune.spec.loader import draft_space
 from autotune.spec.places import placed
 from autotune.spec.types import Space, Stage
 from autotune.spec.values import FlatConfig, JsonValue
@@ -56,7 +57,10 @@ def resolve_space(source: str, file: str) -> ResolvedSpace:
     Raises:
         InvalidSpaceError: With every problem, each with its place in the file.
     """
-    space = load_space(source, file=file)
+    space, report = draft_space(source, file=file)
+    if report.problems:
+        report.problems += _also_wrong(space, [problem.path for problem in report.problems])
+        report.close(file)
     document = json.loads(json.dumps(dict(space.document)))
     if not space.stages:
         return _resolve(space, document, file)
@@ -81,6 +85,27 @@ def resolve_space(source: str, file: str) -> ResolvedSpace:
     return replace(
         last, space=replace(space, budget=last.space.budget), stage=None, stages=tuple(stages), digest=_digest(document)
     )
+
+
+def _also_wrong(space: Space, told: Sequence[str]) -> list[Problem]:
+    """What the trainer does not know in a space with mistakes of form, so that one look at it tells everything."""
+    if any(re.search(r"(^|\.)(trainer|resources)\b", path) for path in told):
+        return []  # then it is not known which trainer it is
+    if not space.stages:
+        return _unknown(space, told)
+    found: list[Problem] = []
+    for index, stage in enumerate(space.stages):
+        own = [path.removeprefix(f"stages[{index}].") for path in told if path.startswith(f"stages[{index}].")]
+        found += [_in_stage(problem, index, stage) for problem in _unknown(stage.space, own)]
+    return list(dict.fromkeys(found))
+
+
+def _unknown(space: Space, told: Sequence[str]) -> list[Problem]:
+    try:
+        description = get_backend(space.trainer.backend).describe(space.trainer)
+    except InvalidConfigError as error:
+        return list(placed(space, error.problems))
+    return unknown_names(space, description.config, description.metrics, told)
 
 
 def _resolve_stage(stage: Stage, document: dict[str, JsonValue], index: int, file: str) -> ResolvedSpace:

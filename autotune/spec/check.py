@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from autotune.errors import Problem
 from autotune.spec.aliases import ALIASES
 from autotune.spec.configs import complete, start_params
 from autotune.spec.domains import contains, describe_domain
@@ -51,6 +53,35 @@ def check_space(
         _conditions(space, base, report)
     report.close(place_of(space, "")[0] or "space.yaml")
     return space
+
+
+def unknown_names(space: Space, base: FlatConfig, metrics: Mapping[str, str], told: Iterable[str]) -> list[Problem]:
+    """What a trainer does not know in a space that could only be read in part.
+
+    Nothing is said about what was complained about already: it may only be unknown because it could not be read.
+
+    Args:
+        space: What was read of a space.
+        base: The trainer's complete configuration, flat.
+        metrics: Metric name -> description.
+        told: Paths of what is known to be wrong.
+
+    Returns:
+        Problems of searched parameters and of metrics, each at its place in the file.
+    """
+    report = Report()
+    for parameter in space.search.values():
+        _parameter(space, parameter, base, report)
+    _metrics(space, metrics, report)
+    known = list(told)
+    return [problem for problem in report.problems if not any(_is_near(problem.path, path) for path in known)]
+
+
+def _is_near(path: str, told: str) -> bool:
+    """Whether a complaint covers another: of one parameter, or anywhere in the same section."""
+    if path.startswith("search."):
+        return told == "search" or f"{told}.".startswith(f"{path}.")
+    return re.split(r"[.\[]", path)[0] == re.split(r"[.\[]", told)[0]
 
 
 def check_criteria(stage: Stage, metrics: Mapping[str, str]) -> None:

@@ -34,6 +34,26 @@ def load_space(
     Raises:
         InvalidSpaceError: With every problem of the file, each with file, line, column, path and hint.
     """
+    space, report = draft_space(text, file=file, directory=directory, catalogue=catalogue)
+    report.close(file)
+    return space
+
+
+def draft_space(
+    text: str,
+    *,
+    file: str = "space.yaml",
+    directory: Path | None = None,
+    catalogue: Mapping[str, Path] | None = None,
+) -> tuple[Space, Report]:
+    """Reads what can be read of a space, as `load_space` does, so that more can be found wrong with it.
+
+    Returns:
+        The space, and what is wrong with it so far. With problems it lacks what could not be read.
+
+    Raises:
+        InvalidSpaceError: If nothing of it can be read.
+    """
     identity = str((directory / Path(file).name).resolve()) if directory is not None else ""
     source = Source(file=file, directory=directory, identity=identity)
     report = Report()
@@ -41,9 +61,7 @@ def load_space(
     if table is None:
         report.close(file)
         raise InvalidSpaceError(f"{file} cannot be used.")
-    space = build_space(table, report)
-    report.close(file)
-    return space
+    return build_space(table, report), report
 
 
 def read_space(path_or_name: str | Path) -> Space:
