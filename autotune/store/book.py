@@ -15,7 +15,7 @@ from autotune.store.leases import check_lease
 from autotune.store.patience import Patience
 from autotune.store.studies import event_values
 from autotune.store.values import Lease
-from autotune.store.writing import Known, do_not_wait_for_the_disk, save_attempt, save_points
+from autotune.store.writing import Known, save_attempt, save_points
 
 
 class SqlBook:
@@ -79,9 +79,8 @@ class SqlBook:
     def _save(self, trial: Trial, points: Sequence[Point], events: Sequence[Event], *, again: bool = False) -> None:
         with self._store.begin() as work:
             connection = work.connection
-            if not events:  # steps of a running trial, which its next state change makes durable
-                do_not_wait_for_the_disk(connection)
-            check_lease(connection, self._lease)
+            # Steps of a running trial are made durable by its next change of state, which is an event.
+            check_lease(connection, self._lease, durable=bool(events))
             at = events[0].at if events else None
             if again:
                 events = [event for event in events if not self._is_written(connection, event)]

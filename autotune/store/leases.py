@@ -17,15 +17,22 @@ from autotune.store.models import jobs
 from autotune.store.values import Lease
 
 
-def check_lease(connection: Connection, lease: Lease) -> None:
+def check_lease(connection: Connection, lease: Lease, *, durable: bool = True) -> None:
     """Makes sure that a lease still counts, and keeps it so until this transaction ends.
 
     An expired lease that nobody took since still counts: its holder is the only one who wrote.
 
+    Args:
+        connection: An open transaction.
+        lease: The right to write.
+        durable: Whether the commit waits for PostgreSQL's disk. Only a crash of the server can lose what did not wait;
+            SQLite is set up like that for every transaction (see ``engine``).
+
     Raises:
         LeaseLostError: If another driver holds the job by now, or the lease was given up.
     """
-    row = connection.execute(hot.LEASE, {hot.KEY: lease.job}).one_or_none()
+    statement = hot.LEASE if durable or connection.dialect.name != "postgresql" else hot.LEASE_WITHOUT_DISK
+    row = connection.execute(statement, {hot.KEY: lease.job}).one_or_none()
     if row is None or row.lease_token != lease.token or row.lease_owner != lease.owner:
         raise _lost(lease, None if row is None else row.lease_owner)
 

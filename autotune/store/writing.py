@@ -33,15 +33,6 @@ class Known:
     spent_before: float = 0.0
 
 
-def do_not_wait_for_the_disk(connection: Connection) -> None:
-    """Lets PostgreSQL commit this transaction before it is on disk; nothing but a crash of the server can lose it.
-
-    SQLite is set up like this for every transaction (see ``engine``).
-    """
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql("SET LOCAL synchronous_commit TO OFF")
-
-
 def save_attempt(connection: Connection, trial: Trial, known: Known, at: float | None) -> None:
     """Writes the trial's present attempt; the first time it also closes earlier ones that were left open.
 
