@@ -44,7 +44,7 @@ from autotune.service.spaces import ResolvedSpace, resolve_document
 from autotune.service.staging import as_it_runs, descent, directory_of, failure_hint, handed_over, is_over
 from autotune.service.steering import Steering
 from autotune.settings import load_settings
-from autotune.spec.types import OnFail, Space
+from autotune.spec.types import OnFail, Resources, Space
 from autotune.states import JOB_ENDS, JobState, TrialState
 from autotune.store import SqlBook
 from autotune.store.patience import Patience
@@ -262,16 +262,15 @@ class JobDriver:
 
     @contextmanager
     def _ray(self, resolved: ResolvedSpace) -> Iterator[None]:
-        """What lasts from one stage to the next: the directory of the job's own Ray, and with stages Ray itself."""
-        address = self._settings.ray_address
+        """What lasts from one stage to the next: Ray, and where it is the job's own, its directory."""
+        from autotune.execution.ray_connection import get_workers_ready, ray_connected
+
+        address, places = self._settings.ray_address, [_place(part.space) for part in resolved.parts]
         with ExitStack() as kept:
             if address is None:
                 self._home = kept.enter_context(ray_home(_first_command(resolved), warm_s=self._settings.warm_s))
-            if resolved.stages:
-                from autotune.execution.ray_tune import ray_kept
-
-                places = [(part.space.resources, part.space.budget.parallel) for part in resolved.parts]
-                kept.enter_context(ray_kept(address, places, self._home))
+            kept.enter_context(ray_connected(address, places, self._home))
+            get_workers_ready(places[0][1])
             yield
 
     def _descent(self, job: Job, study: Study, name: str) -> Descent:
@@ -353,6 +352,11 @@ def _first_command(resolved: ResolvedSpace) -> Command | None:
     if isinstance(backend, Preloading) and part.space.resources.gpus <= 1:
         return backend.command(part.base)
     return None
+
+
+def _place(space: Space) -> tuple[Resources, int]:
+    """What a trial occupies, and how many run at a time."""
+    return space.resources, space.budget.parallel
 
 
 def _explorer(space: Space) -> Explorer | None:

@@ -10,7 +10,8 @@ from live_processes import processes, wait_until
 
 from autotune.clock import SystemClock
 from autotune.errors import LeaseLostError, UnreachableError, UsageError
-from autotune.execution import ray_home, ray_tune
+from autotune.execution import ray_connection, ray_home, ray_tune
+from autotune.execution.ray_connection import ray_connected, slots
 from autotune.search.types import EndKind
 from autotune.spec.types import Resources
 
@@ -21,7 +22,7 @@ SUPPORT = Path(__file__).with_name("support")
 
 @pytest.fixture(scope="module")
 def one_ray():
-    with ray_tune._environment(ray_tune._QUIET), ray_tune._connection(None, Resources(cpus=1), 2):
+    with ray_connected(None, [(Resources(cpus=1), 2)]):
         yield
 
 
@@ -200,20 +201,20 @@ def test_a_ray_of_its_own_is_silent_private_and_cleaned_up(no_strays):
 
 
 def test_the_slots_are_what_the_machine_can_hold(one_ray, monkeypatch):
-    monkeypatch.setattr(ray_tune.ray, "cluster_resources", lambda: {"CPU": 4.0, "GPU": 1.0, "memory": 8e9})
-    assert ray_tune._slots(Resources(cpus=1), 3) == 3
-    assert ray_tune._slots(Resources(cpus=1, gpus=0.5), 4) == 2
+    monkeypatch.setattr(ray_connection.ray, "cluster_resources", lambda: {"CPU": 4.0, "GPU": 1.0, "memory": 8e9})
+    assert slots(Resources(cpus=1), 3) == 3
+    assert slots(Resources(cpus=1, gpus=0.5), 4) == 2
     with pytest.raises(UsageError, match="needs 2 GPU, this machine has 1"):
-        ray_tune._slots(Resources(gpus=2), 1)
+        slots(Resources(gpus=2), 1)
 
 
 def test_a_cluster_that_does_not_answer_is_named_within_seconds(no_strays, monkeypatch):
-    monkeypatch.setattr(ray_tune.ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray_tune.ray, "shutdown", lambda: None)
+    monkeypatch.setattr(ray_connection.ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray_connection.ray, "shutdown", lambda: None)
     asked = []
-    monkeypatch.setattr(ray_tune.ray, "init", lambda **_: asked.append("Ray, which takes minutes"))
+    monkeypatch.setattr(ray_connection.ray, "init", lambda **_: asked.append("Ray, which takes minutes"))
     where = r"127\.0\.0\.1:1.*does not answer.*refused"
-    with pytest.raises(UnreachableError, match=where), ray_tune._connection("127.0.0.1:1", Resources(), 1):
+    with pytest.raises(UnreachableError, match=where), ray_connected("127.0.0.1:1", [(Resources(), 1)]):
         raise AssertionError("unreachable")
     assert asked == []
 

@@ -1,6 +1,7 @@
 """What becomes of a job whose driver is told to go, or meets an outage."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 
@@ -77,6 +78,7 @@ def driver(service, source, monkeypatch) -> JobDriver:
         lease = work.jobs.lease(job, "tester/0/x", service.clock.now(), 60.0)
     driver = JobDriver(service, lease)
     monkeypatch.setattr(driver, "_observers", lambda job, part, study: {})
+    monkeypatch.setattr(driver, "_ray", lambda resolved: nullcontext())
     return driver
 
 

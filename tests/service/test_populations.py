@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from contextlib import nullcontext
 
 import pytest
 
@@ -83,6 +84,9 @@ class Simulated(JobDriver):
 
         clock, parallel = self._service.clock, resolved.space.budget.parallel
         simulate(coordinator, curve, parallel=parallel, clock=clock, steps=resolved.steps)
+
+    def _ray(self, resolved):
+        return nullcontext()
 
     def _observers(self, job, part, study):
         return {}
