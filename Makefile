@@ -27,7 +27,7 @@ demo: setup
 	@$(BIN)/autotune launch search_spaces/quickstart.yaml
 
 test: setup
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --durations=30 $(PYTEST_ARGS)
 
 check: setup
 	@$(BIN)/ruff check .

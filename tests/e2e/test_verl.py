@@ -38,6 +38,40 @@ start_from:
   - {{lr: 2e-6, kl_coef: 0.02, mini_batch_size: 64}}
 """
 
+MISHAPS = {
+    "2e-06": [""],
+    "3e-06": ["oom@3"],
+    "4e-06": ["nonfinite@3"],
+    "5e-06": ["halfway@3", "epochs over"],
+    "6e-06": ["hang@3"],
+    "7e-06": ["exit@3"],
+    "8e-06": ["no file"],
+}
+"""Learning rate -> what goes wrong, and what after a resume."""
+TROUBLE = """
+name: in-trouble
+trainer:
+  backend: verl
+  python: {python}
+  env: {{CUDA_VISIBLE_DEVICES: "0,1", VERL_MISHAPS: '{mishaps}'}}
+  stall: 12s
+  overrides:
+    trainer.total_steps: 5
+    trainer.n_gpus_per_node: 2
+    trainer.ppo_micro_batch_size_per_gpu: 4
+    trainer.train_batch_size: 256
+    model.path: Qwen/Qwen2-7B-Instruct
+    trainer.test_freq: 1
+    trainer.save_freq: 2
+search:
+  lr: {{choice: [2.0e-6, 3.0e-6, 4.0e-6, 5.0e-6, 6.0e-6, 7.0e-6, 8.0e-6]}}
+sampler: {{name: grid}}
+objective: {{metric: eval/reward}}
+prune: [not_finite]
+retry: {{attempts: 1, on: [crash]}}
+budget: {{trials: 7, parallel: 3, steps: 5}}
+"""
+
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -46,7 +80,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def launched(home: Home, python: str) -> dict:
-    home.path.mkdir(parents=True)
+    home.path.mkdir(parents=True, exist_ok=True)
     (home.path.parent / "space.yaml").write_text(SPACE.format(python=python))
     answer = home.run("launch", "space.yaml", "--json")
     assert answer.returncode == 0, answer.stderr
@@ -76,6 +110,41 @@ def test_each_trial_has_its_command_line_and_its_own_directories(home: Home, lau
     assert {"trainer.total_training_steps=4", "actor_rollout_ref.actor.optim.lr=2e-06"} <= set(own["command"])
     assert f"trainer.default_local_dir={trial}/checkpoints" in own["command"]
     assert any("kl_coef has no effect without" in note for note in own["notes"])
+
+
+@pytest.fixture(scope="module")
+def troubled(home: Home, python: str) -> dict[str, dict]:
+    """Learning rate -> the trial with it, of one search in which every way to fail occurs."""
+    home.path.mkdir(parents=True, exist_ok=True)
+    space = TROUBLE.format(python=python, mishaps=json.dumps(MISHAPS))
+    (home.path.parent / "trouble.yaml").write_text(space)
+    answer = home.run("launch", "trouble.yaml", "--json")
+    assert answer.returncode == 0, answer.stderr
+    shown = json.loads(home.run("show", "in-trouble-1", "--json").stdout)
+    return {f"{trial['params']['trainer.optim.lr']:g}": trial for trial in shown["trials"]}
+
+
+@pytest.mark.parametrize(
+    ("rate", "state", "kind", "words", "attempts", "last"),
+    [
+        ("2e-06", "completed", None, "", 1, 5),
+        ("3e-06", "infeasible", "out_of_memory", "CUDA out of memory", 1, 2),
+        ("4e-06", "infeasible", "non_finite", "actor/grad_norm", 1, None),
+        ("5e-06", "failed", "unknown", "resumed after step 2 of 5 and ended without training", 2, 2),
+        ("6e-06", "failed", "crash", "ended as hung", 2, 2),
+        ("7e-06", "failed", "unknown", "exit code 0) after step 2 of 5", 1, 2),
+        ("8e-06", "completed", None, "", 1, 5),
+    ],
+)
+def test_in_one_search_every_way_to_fail_is_told_from_the_others(
+    troubled: dict, rate: str, state: str, kind: str | None, words: str, attempts: int, last: int | None
+):
+    trial = troubled[rate]
+    error = trial["error"] or {}
+    assert (trial["state"], error.get("kind")) == (state, kind), trial
+    assert words in error.get("message", "")
+    assert trial["attempts"] == attempts
+    assert last in (None, trial["last_step"])  # the warning on the console may be read before the step before it
 
 
 @pytest.mark.parametrize(

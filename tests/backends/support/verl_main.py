@@ -1,7 +1,8 @@
 """Behaves like verl's main program: the same arguments, log file, console lines, checkpoints and ways to fail.
 
 It composes the real configuration with Hydra and trains nothing: the reward follows from the learning rate. VERL_MISHAP
-in its environment ("oom@3") says what goes wrong and at which step; learning rates above 1e-4 make it go wrong too.
+in its environment ("oom@3") says what goes wrong and at which step; VERL_MISHAPS says it by learning rate, in JSON, for
+a first run and for one that resumes: {"3e-06": ["halfway@3", "epochs over"]}. Above 1e-4 it always goes wrong.
 """
 
 import json
@@ -34,8 +35,14 @@ class Console:
         print("\x1b[36m(TaskRunnerV1 pid=17)\x1b[0m " + " - ".join([f"step:{step}", *values]), flush=True)
 
 
-def mishap(config, step):
-    what, _, at = os.environ.get("VERL_MISHAP", "").partition("@")
+def planned(config, start):
+    by_rate = json.loads(os.environ.get("VERL_MISHAPS", "{}"))
+    first, *later = by_rate.get(f"{config.actor_rollout_ref.actor.optim.lr:g}", [os.environ.get("VERL_MISHAP", "")])
+    return later[0] if start and later else first
+
+
+def mishap(config, step, plan):
+    what, _, at = plan.partition("@")
     if config.actor_rollout_ref.actor.optim.lr > 1e-4:
         what, at = "nonfinite", "2"
     return what if at and step == int(at) else ""
@@ -108,21 +115,22 @@ def main(config):
     assert os.environ["RAY_ADDRESS"] == "local"
     assert Path(os.environ["RAY_TMPDIR"]).is_dir()
     loggers = {"file": FileLogger, "console": Console}
-    quiet = os.environ.get("VERL_MISHAP") == "no file"
+    start = resume(config)
+    plan = planned(config, start)
+    quiet = plan == "no file"
     active = [loggers[name]() for name in config.trainer.logger if name in loggers and not (quiet and name == "file")]
 
     def log(data, step):
         for logger in active:
             logger.log(data, step)
 
-    start = resume(config)
     if config.trainer.val_before_train:
         log(validation(config, start), start)
-    if os.environ.get("VERL_MISHAP") == "epochs over" and start:
+    if plan == "epochs over" and start:
         return
     total = config.trainer.total_training_steps
     for step in range(start + 1, total + 1):
-        what = mishap(config, step)
+        what = mishap(config, step, plan)
         fail(what, config, step)
         data = metrics(config, step, what)
         if config.trainer.test_freq > 0 and (step == total or step % config.trainer.test_freq == 0):
