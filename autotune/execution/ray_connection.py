@@ -1,12 +1,11 @@
 """The connection to Ray: to a running cluster, or to a Ray of its own on this machine.
 
-Tune is imported elsewhere, since that takes seconds: here while it is imported the workers may import it too.
+Tune, whose import takes seconds, is imported elsewhere.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import math
 import os
@@ -43,8 +42,6 @@ _QUIET = {
 }
 _OBJECT_STORE = 80 << 20
 _KNOCK_S = 10.0
-_SLOTS = "autotune.execution.ray_tune"
-"""What a worker imports before it can be a slot."""
 
 
 @contextlib.contextmanager
@@ -84,21 +81,6 @@ def ray_connected(
         for resources, parallel in () if address else places:
             slots(resources, parallel)
         yield
-
-
-def get_workers_ready(count: int) -> None:
-    """Lets so many workers import what a slot needs, while this process does; returns at once.
-
-    Ray gives an idle worker of this job to the next actor, which then has it all. They take no place from anybody, and
-    are spread over the machines as the slots will be.
-    """
-    ready = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_import_slot)
-    for _ in range(min(count, int(ray.cluster_resources().get("CPU", 0)))):
-        ready.remote()
-
-
-def _import_slot() -> None:
-    importlib.import_module(_SLOTS)
 
 
 def _connect(address: str | None, cpus: int, temporary: Path | None) -> None:

@@ -263,14 +263,13 @@ class JobDriver:
     @contextmanager
     def _ray(self, resolved: ResolvedSpace) -> Iterator[None]:
         """What lasts from one stage to the next: Ray, and where it is the job's own, its directory."""
-        from autotune.execution.ray_connection import get_workers_ready, ray_connected
+        from autotune.execution.ray_connection import ray_connected
 
         address, places = self._settings.ray_address, [_place(part.space) for part in resolved.parts]
         with ExitStack() as kept:
             if address is None:
                 self._home = kept.enter_context(ray_home(_first_command(resolved), warm_s=self._settings.warm_s))
             kept.enter_context(ray_connected(address, places, self._home))
-            get_workers_ready(places[0][1])
             yield
 
     def _descent(self, job: Job, study: Study, name: str) -> Descent:
