@@ -63,7 +63,8 @@ class Settings(BaseSettings):
         default=3600.0,
         ge=0,
         description="Seconds that a machine keeps the trainer imported (0.3 GiB) after its last trial, so that the "
-        "next one starts in a second; 0 = every trial starts a fresh interpreter.",
+        "next one starts in a second. 0 = every trial starts a fresh interpreter, and no driver waits ready for the "
+        "next job (0.2 GiB).",
     )
     jobs: int = Field(default=1, ge=1, description="Jobs that the service runs at a time on this machine.")
     gpu_memory_gib: float | None = Field(

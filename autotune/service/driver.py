@@ -1,5 +1,7 @@
 """The process that runs one job: ``python -m autotune.service.driver JOB --owner O --token N --parent PID``.
 
+With ``--ready`` instead of a job it waits for one (see ``spawning``).
+
 It puts the rooms together: the coordinator over the job's book, Ray below it, the observers beside it. It ends when
 the job does, when it is told to (SIGTERM: trials write a checkpoint and are queued again; SIGUSR1: the running ones
 first get to their end), when it loses its lease, when Ray or the database stays away (the job is queued and tried again
@@ -9,7 +11,9 @@ later), and together with its parent.
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import os
 import signal
 import sys
 import threading
@@ -406,16 +410,39 @@ def _commonest(trials: list[Trial]) -> str:
     return f"The commonest cause ({count} of {len(trials)}): {cause}"
 
 
+def _wait_for_job(options: argparse.Namespace) -> bool:
+    """Imports what every job needs, and waits; fills in the job that comes. Whether one came."""
+    import autotune.execution.ray_tune  # noqa: F401
+
+    line = sys.stdin.readline()
+    if not line:
+        return False
+    told = json.loads(line)
+    with Path(told.pop("log")).open("ab") as log:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            os.dup2(log.fileno(), stream.fileno())
+    with Path(os.devnull).open() as nothing:
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
+    vars(options).update(told)
+    return True
+
+
 def main(argv: list[str] | None = None) -> int:
     """Runs the driver; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m autotune.service.driver", description="Runs one leased job.")
-    parser.add_argument("job")
-    parser.add_argument("--owner", required=True)
-    parser.add_argument("--token", type=int, required=True)
+    parser.add_argument("job", nargs="?")
+    parser.add_argument("--owner")
+    parser.add_argument("--token", type=int)
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--tries", type=int, default=0)
+    parser.add_argument("--ready", action="store_true", help="wait for a job, which comes on standard input")
     options = parser.parse_args(argv)
     die_with(options.parent)
+    if options.ready and not _wait_for_job(options):
+        return 0
+    if None in (options.job, options.owner, options.token):
+        parser.error("needs a job, its owner and its token")
     settings = load_settings()
     logs.set_up(logging.StreamHandler(), logging.INFO, settings.log_format)
     logs.of_process(job=options.job)

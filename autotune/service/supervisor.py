@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from autotune.search.types import Event
 from autotune.service.fairness import in_turn, use_of_teams, why_not
 from autotune.service.owner import TRY_AGAIN, new_owner
 from autotune.service.service import Service
+from autotune.service.spawning import Drivers
 from autotune.settings import Settings
 from autotune.states import JOB_ENDS, JobState
 from autotune.store.database import UnitOfWork
@@ -39,7 +40,6 @@ _LONGEST_PAUSE_S = 60.0
 MIRROR_S = 10.0
 """How often is looked for ended jobs whose mirrors may lack something."""
 _MIRRORING = (sys.executable, "-m", "autotune.service.mirroring")
-_DRIVER = (sys.executable, "-m", "autotune.service.driver")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,13 +74,13 @@ class Supervisor:
     Args:
         service: The use cases and the store behind them.
         settings: How many jobs run at a time, and for how long a lease lasts.
-        command: How a driver is started.
+        starts: Starts the drivers; without it one is made.
     """
 
-    def __init__(self, service: Service, settings: Settings, command: Sequence[str] = _DRIVER) -> None:
+    def __init__(self, service: Service, settings: Settings, starts: Drivers | None = None) -> None:
         self._service = service
         self._settings = settings
-        self._command = command
+        self._starts = starts or Drivers(ahead=settings.warm_s > 0)
         self._drivers: dict[str, Driver] = {}
         self._trouble: dict[str, _Trouble] = {}
         self._waiting: dict[str, str] = {}
@@ -151,6 +151,8 @@ class Supervisor:
                 self._safely(self._service.requeue_abandoned)
                 self._safely(self._claim)
                 self._safely(self._mirror)
+                if len(self._drivers) < self._settings.jobs:
+                    self._safely(self._starts.get_ready)
         finally:
             self._end_drivers()
 
@@ -225,15 +227,8 @@ class Supervisor:
     def _start(self, lease: Lease) -> None:
         directory = self._settings.job_dir(lease.job)
         directory.mkdir(parents=True, exist_ok=True)
-        command = [*self._command, lease.job, "--owner", lease.owner, "--token", str(lease.token)]
-        command += ["--parent", str(os.getpid())]
-        command += ["--tries", str(self._troubled(lease.job).outages)]
         log = directory / "driver.log"
-        with log.open("ab") as output:
-            # A session of its own: Ctrl-C in the terminal reaches the driver through us, once, as SIGTERM.
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
+        process = self._starts.start(lease, self._troubled(lease.job).outages, log)
         self._drivers[lease.job] = Driver(process=process, lease=lease, log=log)
 
     def _reap(self) -> list[str]:
@@ -291,6 +286,7 @@ class Supervisor:
 
     def _end_drivers(self) -> None:
         """Ends the drivers: at once with a checkpoint, or once their running trials are through, as set."""
+        self._starts.end()
         if self._settings.drain_s > 0:
             self._signal(signal.SIGUSR1)
             self._wait(self._settings.drain_s)
@@ -316,9 +312,11 @@ class Supervisor:
                 driver.process.wait(timeout=max(0.0, until - time.monotonic()))
 
 
-def run_embedded(service: Service, settings: Settings, job_id: str, on_tick: Callable[[], None]) -> None:
+def run_embedded(
+    service: Service, settings: Settings, job_id: str, on_tick: Callable[[], None], starts: Drivers | None = None
+) -> None:
     """Runs one job to its end in the foreground; see ``Supervisor.run_one``."""
-    Supervisor(service, settings).run_one(job_id, on_tick)
+    Supervisor(service, settings, starts).run_one(job_id, on_tick)
 
 
 def _signal_name(number: int) -> str:

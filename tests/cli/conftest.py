@@ -16,11 +16,25 @@ from tests.serving import served
 Script = Callable[[FakeService, str, Callable[[], None]], None]
 
 
+class NoDrivers:
+    """Starts nobody, ahead or not."""
+
+    def __init__(self, *, ahead: bool) -> None:
+        pass
+
+    def get_ready(self) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
 def service_module(service: FakeService, script: Script) -> ModuleType:
     """What ``autotune.service`` offers to the command line, over the fake."""
     module = ModuleType("autotune.service")
     module.open_service = lambda settings: service
-    module.run_embedded = lambda found, settings, job, on_tick: script(found, job, on_tick)
+    module.run_embedded = lambda found, settings, job, on_tick, starts: script(found, job, on_tick)
+    module.Drivers = NoDrivers
     return module
 
 

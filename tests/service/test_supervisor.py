@@ -12,6 +12,7 @@ import pytest
 
 from autotune.errors import UnreachableError
 from autotune.service.service import Service
+from autotune.service.spawning import Drivers
 from autotune.service.supervisor import Supervisor
 from autotune.settings import Settings
 from autotune.states import JobState
@@ -64,7 +65,7 @@ class Stage:
         script = self.root / "driver.py"
         script.write_text(HEAD + textwrap.dedent(behaviour))
         changed = self.settings.model_copy(update=settings)
-        self.supervisor = Supervisor(self.service, changed, (sys.executable, "-S", str(script)))
+        self.supervisor = Supervisor(self.service, changed, Drivers((sys.executable, "-S", str(script)), ahead=False))
         self.supervisor.start()
         return self.supervisor
 
@@ -143,7 +144,7 @@ def test_a_job_that_gets_on_between_the_deaths_of_its_drivers_goes_on(stage):
 def test_a_job_in_the_foreground_goes_on_when_the_database_was_away_as_its_driver_died(stage, monkeypatch):
     script = stage.root / "driver.py"
     script.write_text(HEAD + "os.kill(os.getpid(), signal.SIGKILL)")
-    supervisor = Supervisor(stage.service, stage.settings, (sys.executable, "-S", str(script)))
+    supervisor = Supervisor(stage.service, stage.settings, Drivers((sys.executable, "-S", str(script)), ahead=False))
     begin, away = stage.store.begin, iter([True, True])
 
     def tick() -> None:

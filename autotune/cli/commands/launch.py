@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +17,7 @@ from autotune.states import JobState
 if TYPE_CHECKING:
     from autotune.cli.connect import Connection
     from autotune.cli.watch import Watch
+    from autotune.service import Drivers
 
 
 def register(app: typer.Typer) -> None:
@@ -65,11 +68,28 @@ def launch(
                 "--no-watch needs a service that goes on without this command; AUTOTUNE_URL is not set.",
                 hint="Start one with `autotune serve` and set AUTOTUNE_URL=http://127.0.0.1:8765",
             )
-        job = _start(connection, space, resume, changes)
-        if no_watch:
-            _print_started(connection, job, as_json=as_json)
-        else:
-            _stay(connection, job, as_json=as_json)
+        with _driver_ahead(connection) as starts:
+            job = _start(connection, space, resume, changes)
+            if no_watch:
+                _print_started(connection, job, as_json=as_json)
+            else:
+                _stay(connection, job, starts, as_json=as_json)
+
+
+@contextlib.contextmanager
+def _driver_ahead(connection: Connection) -> Iterator[Drivers | None]:
+    """Lets a driver of our own import what it needs while the space is read and checked."""
+    if connection.embedded is None:
+        yield None
+        return
+    from autotune.service import Drivers
+
+    starts = Drivers(ahead=connection.settings.warm_s > 0)
+    starts.get_ready()
+    try:
+        yield starts
+    finally:
+        starts.end()
 
 
 def _start(connection: Connection, space: str | None, resume: str | None, changes: dict[str, str | int | None]) -> str:
@@ -99,7 +119,7 @@ def _print_started(connection: Connection, job: str, *, as_json: bool) -> None:
     say(f"watch it with: autotune watch {job}")
 
 
-def _stay(connection: Connection, job: str, *, as_json: bool) -> None:
+def _stay(connection: Connection, job: str, starts: Drivers | None, *, as_json: bool) -> None:
     from autotune.cli.guard import INTERRUPTED
     from autotune.cli.output import print_json, say, stderr_console
     from autotune.cli.summary import print_summary, summarize
@@ -108,7 +128,7 @@ def _stay(connection: Connection, job: str, *, as_json: bool) -> None:
 
     try:
         with Watch(connection.client, job, stderr_console()) as watch:
-            _run(connection, job, watch)
+            _run(connection, job, watch, starts)
     except KeyboardInterrupt:
         if connection.embedded is None:
             say(f"detached; the job goes on. Come back: autotune watch {job}   End it: autotune cancel {job}")
@@ -127,11 +147,11 @@ def _stay(connection: Connection, job: str, *, as_json: bool) -> None:
     check_succeeded(summary.job)
 
 
-def _run(connection: Connection, job: str, watch: Watch) -> None:
+def _run(connection: Connection, job: str, watch: Watch, starts: Drivers | None) -> None:
     if connection.embedded is None:
         watch.follow()
         return
     from autotune.service import run_embedded
 
-    run_embedded(connection.embedded, connection.settings, job, watch.tick)
+    run_embedded(connection.embedded, connection.settings, job, watch.tick, starts)
     watch.refresh()
