@@ -26,8 +26,18 @@ $(VENV)/.ready: requirements/install requirements/cpu.txt requirements/dev.txt r
 demo: setup
 	@$(BIN)/autotune launch search_spaces/quickstart.yaml
 
+# What starts engines, browsers and clusters, or looks at a clock, runs by itself after the rest.
+ALONE := $(addprefix tests/,benchmarks deploy e2e execution trainer web)
+TOGETHER := $(filter-out $(ALONE) tests/fixtures tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py))
 test: setup
-	@$(BIN)/python -m pytest --durations=30 $(PYTEST_ARGS)
+ifeq ($(PYTEST_ARGS),)
+	@status=0; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=20 $(TOGETHER) || status=1; \
+	$(BIN)/python -m pytest --durations=30 $(ALONE) || status=1; \
+	exit $$status
+else
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+endif
 
 check: setup
 	@$(BIN)/ruff check .
