@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 
 import ray
 from ray import tune
-from ray.exceptions import RayTaskError
+from ray.exceptions import RayError, RayTaskError
 from ray.tune.experiment import Trial as RayTrial
 from ray.tune.progress_reporter import TrialProgressCallback
 from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 
 from autotune.clock import Clock
+from autotune.errors import UnreachableError
 from autotune.execution.backend_path import load_backend
 from autotune.execution.dispatch import Dispatcher, Order
 from autotune.execution.fork_servers import WarmPlace, warm_place
@@ -94,9 +95,12 @@ def run_on_ray(  # noqa: PLR0913 - each is one independent fact of the run
             at_once = parallel if address else slots(resources, parallel)
             _tune(dispatcher, job, job_dir / "ray", resources, at_once)
     except Exception as error:
-        if dispatcher.error is None:
-            raise
-        raise dispatcher.error from error
+        if dispatcher.error is not None:
+            raise dispatcher.error from error
+        if isinstance(error, RayError) and not isinstance(error, RayTaskError):
+            hint = "Its trials go on from their checkpoints once it is there again."
+            raise UnreachableError(f"Ray went away while trials ran: {error}", hint=hint) from error
+        raise
     finally:
         _wait_for_ends(job, dispatcher.directories())
     if dispatcher.error is not None:
@@ -202,7 +206,9 @@ class _Verdicts(TrialScheduler):  # type: ignore[misc]
     def end_everything(self) -> None:
         """Ends the actors after an interrupt, which Tune itself leaves to the end of the process."""
         if self._controller is not None:
-            self._controller.cleanup()
+            # Where Ray itself is gone, this breaks too, and would hide what came first.
+            with contextlib.suppress(Exception):
+                self._controller.cleanup()
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> RayTrial | None:
         self._controller = tune_controller

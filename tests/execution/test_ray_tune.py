@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from fake_coordinator import FakeCoordinator
 from live_processes import processes, wait_until
+from ray.exceptions import AuthenticationError
 
 from autotune.clock import SystemClock
 from autotune.errors import LeaseLostError, UnreachableError, UsageError
@@ -217,6 +218,20 @@ def test_a_cluster_that_does_not_answer_is_named_within_seconds(no_strays, monke
     with pytest.raises(UnreachableError, match=where), ray_connected("127.0.0.1:1", [(Resources(), 1)]):
         raise AssertionError("unreachable")
     assert asked == []
+
+
+def test_a_ray_that_goes_away_is_an_outage_whatever_breaks_behind_it(one_ray, no_strays, monkeypatch):
+    class Controller:
+        def cleanup(self):
+            raise KeyError("a placement group")
+
+    def lost(*_, scheduler, **__):
+        scheduler._controller = Controller()
+        raise AuthenticationError("WrongClusterID: the GCS has restarted")
+
+    monkeypatch.setattr(ray_tune.tune, "run", lost)
+    with pytest.raises(UnreachableError, match=r"Ray went away while trials ran: .*WrongClusterID"):
+        run(FakeCoordinator([]), no_strays)
 
 
 def test_a_deep_temporary_directory_gives_way_to_a_short_one(monkeypatch):
