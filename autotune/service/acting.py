@@ -8,12 +8,13 @@ from autotune.access import Caller
 from autotune.clock import Clock
 from autotune.service import verbs
 from autotune.service.editing import edit_space
+from autotune.service.ending import end_running
 from autotune.service.present import event_view
 from autotune.service.safety import refuse_code, refuse_paths
 from autotune.service.spaces import resolve_document
 from autotune.settings import Settings
 from autotune.spec.values import JsonValue
-from autotune.states import JobState
+from autotune.states import JOB_ENDS, JobState
 from autotune.store import Store
 from autotune.store.database import UnitOfWork
 from autotune.store.values import Job
@@ -70,7 +71,10 @@ class Acting:
         """
         with self.store.begin() as work:
             self._may_act(work, job_id, "cancelling a job")
-            return self._job_view(work, verbs.cancel(work, job_id, self.clock))
+            job = verbs.cancel(work, job_id, self.clock)
+            if job.state in JOB_ENDS:  # its driver had died, and nobody has taken over yet
+                end_running(work, self.settings.job_dir(job_id), job_id, self.clock.now(), "cancelled by a person")
+            return self._job_view(work, job)
 
     def edit(self, job_id: str, budget: Mapping[str, JsonValue] | None = None, priority: int | None = None) -> JobView:
         """Changes what a job may spend, or its place in the queue.

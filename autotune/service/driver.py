@@ -38,6 +38,7 @@ from autotune.search.stages import Handover, hand_over, judge_stage
 from autotune.search.types import Trial
 from autotune.service.checking import TrialCheck
 from autotune.service.enclosing import enclose_or_later
+from autotune.service.ending import end_running
 from autotune.service.observers import observers_for
 from autotune.service.occupancy import note_cluster
 from autotune.service.owner import TRY_AGAIN, die_with
@@ -343,8 +344,12 @@ class JobDriver:
                 state = JobState.PAUSED if paused else JobState.QUEUED
             if state is not JobState.PAUSED:
                 work.jobs.set_state(self._lease.job, state, now, reason=end.reason, error=end.error, lease=self._lease)
-            if state in JOB_ENDS and self._mirrored:
-                work.jobs.mark_mirrored(self._lease.job, now)
+            if state in JOB_ENDS:
+                why = end.error.message if end.error else end.reason
+                directory = self._settings.job_dir(self._lease.job)
+                left = end_running(work, directory, self._lease.job, now, f"the job has ended: {why}")
+                if self._mirrored and not left:
+                    work.jobs.mark_mirrored(self._lease.job, now)
             work.jobs.release(self._lease)
 
 

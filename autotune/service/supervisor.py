@@ -20,6 +20,7 @@ from pathlib import Path
 
 from autotune.errors import AutotuneError, ConflictError, UnreachableError
 from autotune.search.types import Event
+from autotune.service.ending import end_running
 from autotune.service.fairness import in_turn, use_of_teams, why_not
 from autotune.service.owner import TRY_AGAIN, new_owner
 from autotune.service.service import Service
@@ -273,6 +274,7 @@ class Supervisor:
             message = f"{what}, for the {_ordinal(trouble.deaths)} time in a row with nothing achieved in between."
             error = JobError(kind="driver", message=message, hint=f"The reason is at the end of {driver.log}.")
             work.jobs.set_state(job_id, JobState.FAILED, now, error=error)
+            end_running(work, self._settings.job_dir(job_id), job_id, now, f"the job has ended: {message}")
             return False
 
     def _troubled(self, job_id: str) -> _Trouble:

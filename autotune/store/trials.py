@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, or_, select, update
@@ -15,6 +15,7 @@ from autotune.spec.values import JsonValue
 from autotune.states import TrialState
 from autotune.store import clean, rows
 from autotune.store.curves import thin
+from autotune.store.leftovers import cancel_running
 from autotune.store.models import attempts, events, points, studies, trials
 from autotune.store.values import AttemptRecord, Curve, EventRecord, Totals, TrialRecord
 
@@ -23,7 +24,7 @@ _HEAVY = ("params", "config", "metrics")
 
 
 class TrialRepository:
-    """Reads what the books have written, inside one transaction."""
+    """Reads what the books have written, inside one transaction, and ends what they left running."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -54,6 +55,10 @@ class TrialRepository:
             statement = statement.where(trials.c.state == str(state))
         found = self._connection.execute(statement.limit(limit))
         return tuple(TrialRecord(trial=rows.read_trial(row), metrics=row.metrics) for row in found)
+
+    def cancel_running(self, job: str, now: float, why: str, unpaid: Callable[[int, Trial, float], float]) -> int:
+        """Cancels what a job leaves running; see ``leftovers``."""
+        return cancel_running(self._connection, job, now, why, unpaid)
 
     def answers(self, job: str, stage: int = 0) -> tuple[Trial, ...]:
         """The trials that decide a job's answer: completed ones, the default, and fresh runs.

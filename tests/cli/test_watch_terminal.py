@@ -32,7 +32,11 @@ class Terminal:
     def __init__(self, *arguments, url, home, columns=160, **environment):
         self._end, end = pty.openpty()
         fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOTUNE_", "NO_COLOR", "COLUMNS"))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("AUTOTUNE_", "NO_COLOR", "COLUMNS"))
+        }
         env = {**kept, "AUTOTUNE_URL": url, "AUTOTUNE_HOME": str(home), "TERM": "xterm-256color", **environment}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "autotune.cli.main", *arguments],

@@ -141,3 +141,28 @@ def test_a_job_whose_mirrors_did_not_hear_everything_is_seen_to_later(service, d
     driver.run()
     with service.store.read() as work:
         assert work.jobs.behind(service.clock.now()) == [only(service).id]
+
+
+def test_a_job_that_fails_leaves_no_trial_running(service, driver, monkeypatch):
+    def run_trials(coordinator, resolved, study):
+        first = coordinator.next_trial(service.clock.now())
+        service.clock.advance(2.0)
+        coordinator.on_metrics(first.attempt, 1, {"eval/reward": 1.0}, 2.0, service.clock.now())
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(driver, "_run_trials", run_trials)
+    with pytest.raises(ValueError, match="a bug"):
+        driver.run()
+    job = only(service)
+    assert job.state == "failed"
+    trial = service.trial(job.id, 0)
+    assert (trial.state, trial.cost_s) == ("cancelled", 2.0)
+    assert "the job has ended: ValueError: a bug" in trial.reason.text
+    with service.store.read() as work:
+        (attempt,) = work.trials.attempts(job.id, 0)
+        assert work.jobs.behind(service.clock.now()) == [job.id]  # the mirrors have not heard of it
+    assert (attempt.outcome, attempt.ended_at) == ("stopped", service.clock.now())
+    assert "trial 0 is cancelled: the job has ended: ValueError: a bug" in [
+        event.text for event in service.events(job.id)
+    ]
+    assert service.resume(job.id).state == "queued"

@@ -165,6 +165,18 @@ def test_a_running_job_takes_another_budget(service, job, search):
     assert kinds(service, job).count("job.edit") == 2
 
 
+def test_a_cancelled_job_whose_driver_had_died_leaves_no_trial_running(service, job, lease, search):
+    coordinator, _ = search
+    coordinator.next_trial(1000.0)
+    with service.store.begin() as work:
+        work.jobs.revoke(job, lease.owner)
+        work.jobs.set_state(job, JobState.QUEUED, 1000.0, reason="its driver was killed")
+    assert service.trial(job, 0).state == "running"
+    assert service.cancel(job).state == "cancelled"
+    assert service.trial(job, 0).state == "cancelled"
+    assert service.resume(job).state == "queued"
+
+
 def test_a_higher_priority_is_started_first(service, source):
     first = service.submit(source, "a.yaml")[0].id
     second = service.submit(source.replace("name: small", "name: other"), "b.yaml")[0].id

@@ -133,7 +133,7 @@ class Audit:
         self.charged_s += trial["cost_s"]
         if not math.isclose(trial["cost_s"], self._costs.get(trial["id"], 0.0), abs_tol=0.01):
             self.budgets.append(f"{name} costs {trial['cost_s']}, its attempts {self._costs.get(trial['id'])}")
-        held = self._held.get(trial["id"], 0.0)
+        held = self._held.get(trial["id"]) or 0.0  # none has ended where its trial still runs, which is told above
         if trial["cost_s"] > held + 1.0:
             self.budgets.append(
                 f"{name} is charged {trial['cost_s']:.2f} s and held its slots for {held:.2f} s at most"
