@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import UnreachableError
+from autotune.search.coordinator import Coordinator
 from autotune.service.service import Service
+from autotune.service.spaces import resolve_document
 from autotune.service.spawning import Drivers
 from autotune.service.supervisor import Supervisor
 from autotune.settings import Settings
 from autotune.states import JobState
-from autotune.store import Store
+from autotune.store import SqlBook, Store
 
 # A driver dies with the thread that started it, as the real one does.
 HEAD = """
@@ -117,6 +119,23 @@ def test_a_driver_that_dies_again_and_again_without_getting_anywhere_fails_its_j
     assert "for the third time in a row with nothing achieved in between" in error.message
     assert "driver.log" in error.hint
     assert stage.notes() == ["start"] * 3
+
+
+def test_a_job_that_is_failed_so_leaves_no_trial_running(stage):
+    with stage.service.store.begin() as work:
+        lease = work.jobs.lease(stage.job, "elsewhere/1/x", stage.service.clock.now(), 30.0)
+        record, study = work.jobs.get(stage.job), work.jobs.studies(stage.job)[0]
+    resolved = resolve_document(record.document, record.file)
+    book = SqlBook(stage.service.store, study.id, lease)
+    search = Coordinator(resolved.space, resolved.base, book, fence="f", total_steps=resolved.steps)
+    search.next_trial(stage.service.clock.now())
+    with stage.service.store.begin() as work:
+        work.jobs.revoke(stage.job, lease.owner)
+    stage.start("sys.exit(1)")
+    stage.wait(lambda: stage.state() == "failed", "the job has failed")
+    trial = stage.service.trial(stage.job, 0)
+    assert trial.state == "cancelled"
+    assert "for the third time in a row" in trial.reason.text
 
 
 def test_a_job_that_gets_on_between_the_deaths_of_its_drivers_goes_on(stage):
