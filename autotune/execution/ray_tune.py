@@ -12,12 +12,13 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ray
 from ray import tune
+from ray.air._internal import usage as air_usage
 from ray.exceptions import RayError, RayTaskError
 from ray.tune.experiment import Trial as RayTrial
 from ray.tune.progress_reporter import TrialProgressCallback
@@ -113,27 +114,43 @@ def _tune(dispatcher: Dispatcher, job: Job, storage: Path, resources: Resources,
     scheduler = _Verdicts(dispatcher)
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # failures are ours to tell
     try:
-        tune.run(
-            _Slot,
-            name="tune",
-            num_samples=-1,
-            search_alg=_Proposals(dispatcher, job),
-            scheduler=scheduler,
-            max_concurrent_trials=parallel,
-            resources_per_trial=needs,
-            reuse_actors=True,
-            storage_path=str(storage),
-            trial_dirname_creator=lambda trial: trial.trial_id,
-            callbacks=[_Starts(dispatcher)],
-            max_failures=0,
-            raise_on_failed_trial=False,
-            verbose=0,
-        )
+        with _callbacks_uncounted():
+            tune.run(
+                _Slot,
+                name="tune",
+                num_samples=-1,
+                search_alg=_Proposals(dispatcher, job),
+                scheduler=scheduler,
+                max_concurrent_trials=parallel,
+                resources_per_trial=needs,
+                reuse_actors=True,
+                storage_path=str(storage),
+                trial_dirname_creator=lambda trial: trial.trial_id,
+                callbacks=[_Starts(dispatcher)],
+                max_failures=0,
+                raise_on_failed_trial=False,
+                verbose=0,
+            )
     except BaseException:
         scheduler.end_everything()
         raise
     finally:
         shutil.rmtree(storage, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _callbacks_uncounted() -> Iterator[None]:
+    """Keeps Ray from counting the kinds of callbacks, for which it imports MLflow on this thread.
+
+    An observer imports MLflow on a thread of its own at the same time, and MLflow's imports are circular: two threads
+    in them can end both with a deadlock that Python detects.
+    """
+    before = air_usage.tag_callbacks
+    air_usage.tag_callbacks = lambda _: False
+    try:
+        yield
+    finally:
+        air_usage.tag_callbacks = before
 
 
 class _Slot(tune.Trainable):  # type: ignore[misc]

@@ -197,7 +197,9 @@ def test_a_ray_of_its_own_is_silent_private_and_cleaned_up(no_strays):
     stdout, stderr = process.communicate(timeout=120)
     assert (process.returncode, stdout) == (0, b""), stderr.decode()
     done = json.loads((no_strays / "ends.json").read_text())
-    assert done == {"ends": {"0": "finished", "1": "finished"}, "sigterm_was_taken": False, "left": [], "listening": []}
+    assert done.pop("ends") == {"0": "finished", "1": "finished"}
+    # MLflow is an observer's to import, on its own thread; two threads in its circular imports can end both.
+    assert done == {"sigterm_was_taken": False, "left": [], "listening": [], "imported": []}
     assert sorted(path.name for path in no_strays.iterdir()) == ["ends.json", "t", "trials"]
 
 

@@ -53,4 +53,5 @@ if __name__ == "__main__":
     ends = {str(trial): outcome.kind.value for trial, _, outcome in coordinator.ends}
     left = [str(path) for path in Path(tempfile.gettempdir()).glob("autotune-*")]
     result = {"ends": ends, "sigterm_was_taken": taken, "left": left, "listening": sorted(addresses)}
+    result["imported"] = [name for name in ("mlflow", "wandb") if name in sys.modules]
     Path(sys.argv[1], "ends.json").write_text(json.dumps(result))
