@@ -19,7 +19,7 @@ from autotune.store.values import Lease
 
 DRIVER = (sys.executable, "-m", "autotune.service.driver")
 QUIET_S = 30.0
-"""How long nobody is started ahead after a driver has begun: its first trials need the cores now."""
+"""How long nobody is started ahead after a driver has begun, whose first trials need the cores, or has died waiting."""
 
 
 class Drivers:
@@ -38,8 +38,12 @@ class Drivers:
 
     def get_ready(self) -> None:
         """Starts one ahead, unless one waits already or a driver has only just begun."""
-        waits = self._ready is not None and self._ready.poll() is None
-        if not self._ahead or waits or time.monotonic() < self._begun_at + QUIET_S:
+        if self._ready is not None:
+            if self._ready.poll() is None:
+                return
+            self.end()
+            self._begun_at = time.monotonic()  # it died by itself, and so would the next one
+        if not self._ahead or time.monotonic() < self._begun_at + QUIET_S:
             return
         # A session of its own: Ctrl-C in the terminal reaches the driver through us, once, as SIGTERM.
         self._ready = subprocess.Popen(

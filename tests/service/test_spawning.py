@@ -80,7 +80,9 @@ def test_one_that_waits_for_nothing_ends(starts):
     process.stdin.close()
     assert process.wait(20) == 0
     starts.get_ready()
-    assert starts._ready is not process
+    assert starts._ready is None, "one that dies is not started again and again"
+    starts._begun_at = float("-inf")
+    starts.get_ready()
     last = starts._ready
     starts.end()
     assert last.returncode == -signal.SIGKILL

@@ -190,6 +190,11 @@ def _not_composed(verl: Installation, config: str, error: ValueError) -> Invalid
     return _refused([Problem(message=message, hint="Correct the overrides.", path="trainer.overrides")])
 
 
+def _lacking(tree: FlatConfig) -> list[str]:
+    """The keys that the table of names speaks of and this verl does not have."""
+    return sorted(keys.keys[0] for keys in PARAMETERS.values() if not any(key in tree for key in keys.keys))
+
+
 def other_keys(version: str, tree: FlatConfig) -> str:
     """In which keys this verl differs from the known one, in words; empty where the known one has no more.
 
@@ -197,7 +202,7 @@ def other_keys(version: str, tree: FlatConfig) -> str:
         version: Of this verl.
         tree: Its whole configuration, flat.
     """
-    lost = sorted(keys.keys[0] for keys in PARAMETERS.values() if not any(key in tree for key in keys.keys))
+    lost = _lacking(tree)
     return f"verl {version} has other keys than {KNOWN_VERSION}: it lacks {', '.join(lost)}" if lost else ""
 
 
@@ -210,8 +215,7 @@ def _other_version(verl: Installation, tree: FlatConfig) -> list[Problem]:
 
 def _compare(verl: Installation, tree: FlatConfig) -> None:
     """Refuses a verl whose keys are others than those that the table of names was written for."""
-    lost = [keys for keys in PARAMETERS.values() if not any(key in tree for key in keys.keys)]
-    if len(lost) > len(PARAMETERS) // 10 and (problems := _other_version(verl, tree)):
+    if len(_lacking(tree)) > len(PARAMETERS) // 10 and (problems := _other_version(verl, tree)):
         raise _refused(problems)
 
 
