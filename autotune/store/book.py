@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, insert, select
 
@@ -15,7 +16,7 @@ from autotune.store.leases import check_lease
 from autotune.store.patience import Patience
 from autotune.store.studies import event_values
 from autotune.store.values import Lease
-from autotune.store.writing import Known, save_attempt, save_points
+from autotune.store.writing import Known, save_attempt, save_points, save_step
 
 
 class SqlBook:
@@ -89,9 +90,13 @@ class SqlBook:
             cleaned = [clean.numbers(point.metrics) for point in points]
             for values in cleaned:
                 metrics.update(values)
-            known = self._save_trial(connection, trial, known, metrics)
-            save_attempt(connection, trial, known, at)
-            save_points(connection, known.id, points, cleaned)
+            step = None if known is None or events or len(points) != 1 else replace(known, metrics=metrics)
+            if step is not None and save_step(connection, trial, step, points[0], cleaned[0]):
+                known = step
+            else:
+                known = self._save_trial(connection, trial, known, metrics)
+                save_attempt(connection, trial, known, at)
+                save_points(connection, known.id, points, cleaned)
             if events:
                 written = [event_values(self._lease.job, event, self._stage) for event in events]
                 connection.execute(insert(tables.events), written)
@@ -126,15 +131,7 @@ class SqlBook:
             )
             identifier: int = connection.execute(statement).scalar_one()
             return Known(id=identifier, source=trial.source, params=trial.params, config=trial.config, metrics=metrics)
-        if (known.source, known.params, known.config) != (trial.source, trial.params, trial.config):
+        if not known.fits(trial):
             values |= rows.fixed_values(trial)
         connection.execute(hot.update_trial(frozenset(values)), {**values, hot.KEY: known.id})
-        return Known(
-            id=known.id,
-            source=trial.source,
-            params=trial.params,
-            config=trial.config,
-            metrics=metrics,
-            attempt=known.attempt,
-            spent_before=known.spent_before,
-        )
+        return replace(known, source=trial.source, params=trial.params, config=trial.config, metrics=metrics)

@@ -204,6 +204,22 @@ def test_an_attempt_that_was_never_ended_is_closed_by_the_next(desk, make_trial:
     assert (two.outcome, two.ended_at, two.cost_s) == (None, None, 0.0)
 
 
+def test_a_trial_that_reports_step_by_step_is_stored_whole(any_desk, make_trial: Callable) -> None:
+    start = [Event(at=200.0, kind="trial.attempt", text="go", trial=0)]
+    any_desk.book.save(make_trial(), (), start)
+    for step in (1, 2, 2):
+        any_desk.book.save(make_trial(last_step=step, cost_s=2.0 * step), [point(step, a=float(step))])
+    last = make_trial(last_step=3, cost_s=7.0, config={"a": 1}, violations={"a <= 1": 2.0})
+    any_desk.book.save(last, [point(3, b=9.0)])
+    history = reopened(any_desk).load()
+    assert history.trials == [last]
+    assert history.curves == {0: [point(1, a=1.0), point(2, a=2.0), point(3, b=9.0)]}
+    with any_desk.store.read() as work:
+        (attempt,) = work.trials.attempts(any_desk.job.id, 0)
+        assert work.trials.get(any_desk.job.id, 0).metrics == {"a": 2.0, "b": 9.0}
+    assert (attempt.last_step, attempt.cost_s, attempt.started_at, attempt.outcome) == (3, 7.0, 200.0, None)
+
+
 def test_a_changed_configuration_is_written_too(desk, make_trial: Callable) -> None:
     desk.book.save(make_trial())
     desk.book.save(make_trial(config={"a": 1}))
