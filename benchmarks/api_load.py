@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.api_load_roles import Stored, ask, read_together, report_points
-from benchmarks.api_load_store import FULL, QUICK, SPACE, Size, fill, mirror, running_job
+from benchmarks.api_load_store import FULL, QUICK, SPACE, Size, fill, mirror, running_job, settle
 from benchmarks.harness import Target, finish, parser, progress
 
 CLIENTS = 20
@@ -65,6 +65,7 @@ def measure(url: str, size: Size, rounds: int, seconds: float) -> dict[str, obje
     progress(f"{store.url.get_backend_name()}: {points} points stored in {filled:.0f} s")
     study = mirror(url, store, jobs[0], resolved.space)
     at_work = running_job(store, resolved.document)
+    settle(store)
     store.close()
     stored = Stored(jobs=jobs, trials=size.trials)
     try:

@@ -7,7 +7,7 @@ import random
 import time
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, create_engine, insert, select, text
 
 from autotune.search.types import Attempt, Event, Point, Trial
 from autotune.spec.types import Space
@@ -110,6 +110,17 @@ def fill(store: Store, size: Size, document: dict[str, JsonValue], config: FlatC
                 work.jobs.set_state(job.id, state, now)
         found.append(job.id)
     return found
+
+
+def settle(store: Store) -> None:
+    """Does at once what PostgreSQL does by itself in the minutes after so much was written: it is seldom that young."""
+    if store.url.get_backend_name() != "postgresql":
+        return
+    engine = create_engine(store.url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text("VACUUM (ANALYZE)"))
+        connection.execute(text("CHECKPOINT"))
+    engine.dispose()
 
 
 def running_job(store: Store, document: dict[str, JsonValue]) -> Job:
