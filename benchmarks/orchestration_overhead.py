@@ -182,7 +182,7 @@ def plain_ray_tune(directory: Path, trials: int, seed: int) -> float:
 def main() -> int:
     """Runs the benchmark."""
     chosen = options(__doc__.splitlines()[0])
-    rounds, trials, many = (1, 20, 40) if chosen.quick else (3, 200, 2000)
+    rounds, trials, many = (1, 20, 40) if chosen.quick else (2, 200, 2000)
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_AIR_NEW_OUTPUT="0", TUNE_DISABLE_AUTO_CALLBACK_LOGGERS="1")
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
     import optuna
