@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from curve_bank.bank import OBJECTIVE, Run, domains, load
-from curve_bank.design import TASKS, TOTAL_STEPS, Value
+from curve_bank.design import TASKS, Value
 
 from autotune.search.advice import RULES, Case, changed
 from autotune.search.types import Point
@@ -41,7 +41,7 @@ class Proposal:
 @cache
 def shipped(task: str) -> FlatConfig:
     """The complete configuration of a task."""
-    return flatten(compose("config", dict(TASKS[task])))
+    return flatten(compose("config", dict(TASKS[task].overrides)))
 
 
 def case_of(run: Run) -> Case:
@@ -51,7 +51,7 @@ def case_of(run: Run) -> Case:
         curve=[Point(step=step, time=0.0, metrics=metrics) for step, metrics in run.points],
         metric=OBJECTIVE,
         direction=Direction.MAXIMIZE,
-        total_steps=TOTAL_STEPS,
+        total_steps=TASKS[run.task].steps,
     )
 
 
@@ -96,5 +96,6 @@ def changes(proposal: Proposal) -> int:
 
 
 def _overrides(run: Run, values: FlatConfig) -> dict[str, Value]:
-    found = {**TASKS[run.task], **values, "trainer.seed": run.seed, "trainer.total_steps": TOTAL_STEPS}
+    task = TASKS[run.task]
+    found = {**task.overrides, **values, "trainer.seed": run.seed, "trainer.total_steps": task.steps}
     return {path: value for path, value in found.items() if value is not None}  # type: ignore[misc]

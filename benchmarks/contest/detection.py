@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from curve_bank.bank import OBJECTIVE, SMOOTH, Run
-from curve_bank.design import TOTAL_STEPS
+from curve_bank.design import TASKS
 
 from autotune.search.curves import Curve
 from autotune.search.pruners import Pruner, Sight
@@ -75,7 +75,7 @@ def fires_at(pruner: Pruner, run: Run) -> int | None:
             curve=curve,
             peers={},
             objective=Objective(metric=OBJECTIVE, smooth=SMOOTH),
-            total_steps=TOTAL_STEPS,
+            total_steps=TASKS[run.task].steps,
         )
         if step and pruner.judge(sight) is not None:
             return step
@@ -87,7 +87,8 @@ def score(pruner: Pruner, runs: Sequence[Run]) -> Score:
     fired = {run.name: fires_at(pruner, run) for run in runs}
     labelled = [run for run in runs if run.over_optimized]
     others = [run for run in runs if not run.over_optimized]
-    after = sum(TOTAL_STEPS - (fired[run.name] or TOTAL_STEPS) for run in labelled)
+    whole = {run.name: TASKS[run.task].steps for run in labelled}
+    after = sum(steps - (fired[name] or steps) for name, steps in whole.items())
     hits = sum(fired[run.name] is not None for run in labelled)
     alarms = sum(fired[run.name] is not None for run in others)
     return Score(
@@ -95,5 +96,5 @@ def score(pruner: Pruner, runs: Sequence[Run]) -> Score:
         misses=len(labelled) - hits,
         alarms=alarms,
         quiet=len(others) - alarms,
-        saved=after / (TOTAL_STEPS * len(labelled)) if labelled else 0.0,
+        saved=after / sum(whole.values()) if labelled else 0.0,
     )

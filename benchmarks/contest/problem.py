@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from curve_bank.bank import OBJECTIVE, SMOOTH, Run, domains
-from curve_bank.design import TOTAL_STEPS
+from curve_bank.design import TASKS
 
 from autotune.execution.replay import Replay
 from autotune.spec.types import Domain
@@ -59,7 +59,7 @@ def problem(task: str, runs: Sequence[Run], weights: Mapping[str, float] | None 
         task=task,
         domains=space,
         replay=Replay([run.recorded() for run in first], space, weights),
-        steps=TOTAL_STEPS,
+        steps=TASKS[task].steps,
         best=max(finals),
         start=fmean(starts),
     )

@@ -14,7 +14,7 @@ import pyarrow.parquet
 from autotune.execution.replay import RecordedRun
 from autotune.search.types import EndKind
 from autotune.spec.types import Choice, Domain, FloatRange, IntRange
-from curve_bank.design import SPACE, TOTAL_STEPS, Value
+from curve_bank.design import SPACE, Value
 
 DATA = Path(__file__).resolve().parent / "data"
 RUNS_FILE, CURVES_FILE = "runs.parquet", "curves.parquet"
@@ -123,8 +123,3 @@ def load(task: str | None = None, directory: Path = DATA) -> tuple[Run, ...]:
         row.pop("last_step")
         runs.append(Run(**row, params=params, points=curves.get(row["name"], []), seconds=seconds.get(row["name"], [])))
     return tuple(run for run in runs if task is None or run.task == task)
-
-
-def full_length() -> int:
-    """Training steps of a full run."""
-    return TOTAL_STEPS

@@ -6,21 +6,40 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-TOTAL_STEPS = 40
-CONFIGURATIONS = 102
-"""Per task."""
 REPEATED = 10
 """Configurations per task that are run with every seed of ``SEEDS``; the others with the first alone."""
 SEEDS = (0, 1, 2)
 
 Value = float | int | str
 
-TASKS: Mapping[str, Mapping[str, Value]] = {
-    "digits": {"data": "digits"},
-    "arithmetic": {"data": "arithmetic"},
-    "exploitable": {"data": "digits", "reward": "partial_to_nines"},
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """What is trained.
+
+    Attributes:
+        overrides: Of the shipped configuration.
+        steps: Training steps of a full run.
+        configurations: How many are run.
+    """
+
+    overrides: Mapping[str, Value]
+    steps: int = 40
+    configurations: int = 102
+
+
+TASKS: Mapping[str, Task] = {
+    "digits": Task(overrides={"data": "digits"}),
+    "arithmetic": Task(overrides={"data": "arithmetic"}),
+    # Paid by one reward, evaluated by another.
+    "exploitable": Task(overrides={"data": "digits", "reward": "partial_to_nines"}),
+    # The model can add, mostly, and is paid for exact answers alone: few configurations make much of it, many ruin it.
+    "sums": Task(
+        overrides={"data": "arithmetic", "reward": "exact_match", "model.warm_start.steps": 2000},
+        steps=60,
+        configurations=400,
+    ),
 }
-"""Task -> its overrides of the shipped configuration; ``exploitable`` is paid by one reward, evaluated by another."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +108,8 @@ class Planned:
 
     def overrides(self) -> dict[str, Value]:
         """All overrides of the shipped configuration."""
-        return {**TASKS[self.task], **self.params, "trainer.seed": self.seed, "trainer.total_steps": TOTAL_STEPS}
+        task = TASKS[self.task]
+        return {**task.overrides, **self.params, "trainer.seed": self.seed, "trainer.total_steps": task.steps}
 
 
 def plan() -> Iterator[Planned]:
@@ -97,12 +117,13 @@ def plan() -> Iterator[Planned]:
     from scipy.stats import qmc
 
     draws = {
-        task: qmc.Sobol(len(SPACE), scramble=True, rng=place).random(2 ** math.ceil(math.log2(CONFIGURATIONS)))
-        for place, task in enumerate(TASKS)
+        name: qmc.Sobol(len(SPACE), scramble=True, rng=place).random(2 ** math.ceil(math.log2(task.configurations)))
+        for place, (name, task) in enumerate(TASKS.items())
     }
     for seed in SEEDS:
-        for number in range(CONFIGURATIONS if seed == SEEDS[0] else REPEATED):
-            for task, points in draws.items():
-                at = zip(SPACE.items(), points[number], strict=True)
-                params = {path: axis.at(float(place)) for (path, axis), place in at}
-                yield Planned(task=task, number=number, seed=seed, params=params)
+        for number in range(max(task.configurations for task in TASKS.values()) if seed == SEEDS[0] else REPEATED):
+            for name, task in TASKS.items():
+                if number < task.configurations:
+                    at = zip(SPACE.items(), draws[name][number], strict=True)
+                    params = {path: axis.at(float(place)) for (path, axis), place in at}
+                    yield Planned(task=name, number=number, seed=seed, params=params)
