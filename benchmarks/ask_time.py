@@ -17,7 +17,7 @@ from statistics import median
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
-from contest.ours import DEFAULT, Pruners, ours  # noqa: E402
+from contest.ours import Pruners, default, ours  # noqa: E402
 from contest.problem import Problem  # noqa: E402
 from curve_bank.bank import domains  # noqa: E402
 from harness import Target, finish, parser, progress  # noqa: E402
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     progress(f"tpe: {by_size} ms per proposal")
     long = 2000 if chosen.quick else 10_000
     started = time.process_time()
-    big = job("random", long, DEFAULT)
+    big = job("random", long, default(STEPS))
     seconds = time.process_time() - started
     marks = [place for place in (1000, 2000, 5000, 10_000) if place <= long]
     results = {

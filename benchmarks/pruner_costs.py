@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
 from contest.meter import play  # noqa: E402
-from contest.ours import DEFAULT, Pruners, ours  # noqa: E402
+from contest.ours import Pruners, default, ours  # noqa: E402
 from contest.problem import Problem, problem  # noqa: E402
 from curve_bank.bank import DATA, Run, load  # noqa: E402
 from curve_bank.design import TASKS  # noqa: E402
@@ -28,19 +28,24 @@ from harness import Target, finish, parser, progress  # noqa: E402
 TRIALS = 60
 PARALLEL = 4
 TOP = 0.05
-SETS: Mapping[str, Pruners] = {
-    "default": DEFAULT,
-    "asha from a tenth": {"asha": {"min_steps": 4, "reduction_factor": 3}},
-    "asha from a quarter": {"asha": {"min_steps": 10, "reduction_factor": 2}},
-    "extrapolate at a chance of 0.05": {"extrapolate": {"probability": 0.05}},
-    "median": {"median": {}},
-    "eval_decline": {"eval_decline": {}},
-    "kl_ceiling 0.5, reward_collapse, not_finite": {
-        "kl_ceiling": {"above": 0.5},
-        "reward_collapse": {"drop": 0.5},
-        "not_finite": {},
-    },
-}
+
+
+def sets(steps: int) -> Mapping[str, Pruners]:
+    """The rules that are compared, for full trials of this many steps."""
+    return {
+        "default": default(steps),
+        "extrapolate": {"extrapolate": {}},
+        "extrapolate at a chance of 0.05": {"extrapolate": {"probability": 0.05}},
+        "asha from a tenth": {"asha": {"min_steps": steps // 10, "reduction_factor": 3}},
+        "asha from a quarter": {"asha": {"min_steps": steps // 4, "reduction_factor": 2}},
+        "median": {"median": {}},
+        "eval_decline": {"eval_decline": {}},
+        "kl_ceiling 0.5, reward_collapse, not_finite": {
+            "kl_ceiling": {"above": 0.5},
+            "reward_collapse": {"drop": 0.5},
+            "not_finite": {},
+        },
+    }
 
 
 def cost(task: Problem, runs: Sequence[Run], prune: Pruners, seed: int) -> tuple[int, int, int, int]:
@@ -71,17 +76,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = range(2 if chosen.quick else 10)
     results: dict[str, object] = {}
     targets = []
-    for name, prune in SETS.items():
+    for name in sets(0):
         top = stopped = spent = full = 0
         by_task: dict[str, dict[str, float]] = {}
         for task_name in TASKS:
             runs = load(task_name, chosen.bank)
             task = problem(task_name, runs, fidelity(runs).weights)
+            prune = sets(task.steps)[name]
             sums = [sum(column) for column in zip(*(cost(task, runs, prune, seed) for seed in seeds), strict=True)]
             by_task[task_name] = {"top_stopped": round(sums[1] / sums[0], 4), "saved": round(1 - sums[2] / sums[3], 3)}
             top, stopped, spent, full = top + sums[0], stopped + sums[1], spent + sums[2], full + sums[3]
         results[name] = {
-            "prune": prune,
             "top_trials": top,
             "top_stopped": round(stopped / top, 4),
             "saved": round(1 - spent / full, 3),

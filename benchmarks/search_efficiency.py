@@ -23,11 +23,11 @@ sys.path[:0] = [str(HERE.parent)]
 
 from contest.measures import area, mean_interval, ratio_interval, regret_at, seconds_to, steps_to  # noqa: E402
 from contest.meter import Found, play  # noqa: E402
-from contest.ours import DEFAULT, ours  # noqa: E402
+from contest.ours import default, ours  # noqa: E402
 from contest.peer_ray import ray_peer  # noqa: E402
 from contest.peers import optuna_peer  # noqa: E402
 from contest.problem import Problem, problem  # noqa: E402
-from curve_bank.bank import DATA, load  # noqa: E402
+from curve_bank.bank import DATA, Run, load  # noqa: E402
 from curve_bank.design import TASKS  # noqa: E402
 from curve_bank.fidelity import fidelity  # noqa: E402
 from harness import Target, finish, parser, progress  # noqa: E402
@@ -39,7 +39,7 @@ FULL_TRIALS = 40
 """The compute that a search may spend, in trials of full length."""
 TRIALS = 1000
 """More trials than anybody starts: compute is what ends a search."""
-SEEDS = 20
+SEEDS = 50
 OURS = "autotune"
 CONTESTANTS: Mapping[str, Callable[..., Coordinator]] = {
     OURS: ours,
@@ -132,6 +132,23 @@ def targets_of(task: str, outcomes: Mapping[str, Sequence[Outcome]]) -> list[Tar
     ]
 
 
+def about(task: Problem, runs: Sequence[Run], parallel: int) -> dict[str, object]:
+    """What makes a task easy or hard, and the least that anybody can spend on it.
+
+    Whoever begins with a configuration that reaches the target, and keeps every slot busy, has spent ``floor`` steps
+    when that trial ends.
+    """
+    first = [run for run in runs if run.seed == 0]
+    return {
+        "configurations": len(first),
+        "reach_the_target": sum(run.final is not None and run.final >= task.target for run in first),
+        "start": round(task.start, 4),
+        "best": round(task.best, 4),
+        "floor": parallel * (task.steps - 1) + 1,
+        "prune": default(task.steps),
+    }
+
+
 def table(results: Mapping[str, Mapping[str, Mapping[str, object]]]) -> str:
     """The results as text."""
     lines = []
@@ -159,12 +176,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results: dict[str, dict[str, dict[str, object]]] = {}
     curves: dict[str, dict[str, list[float]]] = {}
     targets: list[Target] = []
-    grid: list[int] = []
+    grids: dict[str, list[int]] = {}
+    problems: dict[str, dict[str, object]] = {}
     for name in [chosen.task] if chosen.task else TASKS:
         runs = load(name, chosen.bank)
         task = problem(name, runs, fidelity(runs).weights)
+        problems[name] = about(task, runs, chosen.parallel)
+        progress(f"{name}: {json.dumps(problems[name])}")
         cap = (FULL_TRIALS // 3 if chosen.quick else FULL_TRIALS) * task.steps
-        grid = [task.steps * at for at in range(1, cap // task.steps + 1)]
+        grid = grids[name] = [task.steps * at for at in range(1, cap // task.steps + 1)]
         outcomes: dict[str, list[Outcome]] = {}
         for contestant, build in CONTESTANTS.items():
             outcomes[contestant] = [outcome(build, task, seed, cap, grid, chosen.parallel) for seed in seeds]
@@ -178,11 +198,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.plot is not None:
         from contest.figure import draw
 
-        draw(chosen.plot, grid, curves)
+        draw(chosen.plot, grids, curves)
     if not chosen.json:
         print(table(results))
-    settings = {"prune": DEFAULT, "seeds": len(seeds), "parallel": chosen.parallel}
-    document = {"settings": settings, "tasks": results, "regret": {"steps": grid, "curves": curves}}
+    settings = {"seeds": len(seeds), "parallel": chosen.parallel}
+    document = {
+        "settings": settings,
+        "problems": problems,
+        "tasks": results,
+        "regret": {"steps": grid, "curves": curves},
+    }
     shown = document if chosen.json else {"settings": settings}
     return finish("search_efficiency", chosen, shown, targets, ["optuna", "ray", "numpy"])
 

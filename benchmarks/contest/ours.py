@@ -21,14 +21,24 @@ from contest.problem import Problem
 
 Pruners = Mapping[str, Mapping[str, object]]
 
-DEFAULT: Pruners = {"extrapolate": {}, "not_finite": {}}
-"""Stops nothing that would have ended among the best (`pruner_costs.py`); rungs at early steps stop most of it."""
+
+def default(steps: int) -> Pruners:
+    """The rules that `autotune init` writes for runs of this many steps, but for its ceiling of the KL.
+
+    They stop hardly anything that would have ended among the best (`pruner_costs.py`); rungs at early steps stop most.
+    """
+    return {
+        "reward_collapse": {"drop": 0.5, "patience": 5},
+        "not_finite": {},
+        "extrapolate": {"min_steps": steps // 5, "every": max(1, steps // 10)},
+    }
 
 
 def ours(
-    problem: Problem, seed: int, *, trials: int, parallel: int, sampler: str = "tpe", prune: Pruners = DEFAULT
+    problem: Problem, seed: int, *, trials: int, parallel: int, sampler: str = "tpe", prune: Pruners | None = None
 ) -> Coordinator:
-    """A coordinator over the problem's parameters, without starts, priors or constraints."""
+    """A coordinator over the problem's parameters, without starts, priors or constraints; with the default's rules."""
+    rules = default(problem.steps) if prune is None else prune
     space = Space(
         name=problem.task,
         trainer=TrainerSpec(),
@@ -36,7 +46,7 @@ def ours(
         search={path: Parameter(path=path, domain=domain) for path, domain in problem.domains.items()},
         objective=Objective(metric=problem.metric, smooth=problem.smooth),
         sampler=SamplerSpec(name=sampler, seed=seed),
-        prune=tuple(PrunerSpec(name=name, options=dict(options)) for name, options in prune.items()),
+        prune=tuple(PrunerSpec(name=name, options=dict(options)) for name, options in rules.items()),
         budget=Budget(trials=trials, parallel=parallel),
         retry=Retry(attempts=0, on=()),
         start_from=(),

@@ -9,7 +9,7 @@ import pytest
 from contest.detection import Score, fires_at, score
 from contest.measures import area, bootstrap, mean_interval, ratio_interval, regret_at, seconds_to, steps_to
 from contest.meter import Found, Meter, play
-from contest.ours import ours
+from contest.ours import default, ours
 from contest.peer_ray import ray_peer
 from contest.peers import optuna_peer
 from contest.problem import Problem
@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 from autotune.execution.replay import RecordedRun, Replay
 from autotune.search.pruners import EvalDecline, KlCeiling
 from autotune.search.types import EndKind
+from autotune.spec.loader import load_space
+from autotune.spec.starter import Wishes, first_space
 from autotune.spec.types import Choice, FloatRange, IntRange
 
 STEPS = 9
@@ -160,3 +162,11 @@ def test_detectors_are_counted_against_the_labels() -> None:
 def test_a_detector_that_never_fires_has_no_precision() -> None:
     never = Score(hits=0, misses=0, alarms=0, quiet=0, saved=0.0)
     assert (never.precision, never.recall, never.false_positive_rate, never.f1) == (0.0, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("steps", [40, 60, 200])
+def test_our_rules_are_those_that_init_writes_but_for_the_ceiling_of_the_kl(steps: int) -> None:
+    space = load_space(first_space(Wishes(name="mine", steps=steps)))
+    rules = [rule if isinstance(rule, dict) else {rule: {}} for rule in space.document["prune"]]
+    written = {name: options for rule in rules for name, options in rule.items() if name != "kl_ceiling"}
+    assert written == default(steps)

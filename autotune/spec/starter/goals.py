@@ -49,12 +49,11 @@ def effect(wishes: Wishes) -> str:
     """The best reward at a KL that stays in bounds."""
     ranges = _TINY if wishes.tiny else _LARGE
     steps = wishes.steps or (40 if wishes.tiny else 200)
-    # Starting a process again costs more than the few steps of a tiny run that it would save.
-    mode = ", mode: stop" if wishes.tiny else ""
     rules = [f"- kl_ceiling: {{above: {ranges.kl_ceiling}, patience: 3}}"] if steps > 1 else []
     rules += ["- reward_collapse: {drop: 0.5, patience: 5}"] if steps >= _LONG else []
     rules += ["- not_finite"]
-    rules += [f"- asha: {{min_steps: {steps // 4}, reduction_factor: 3{mode}}}"] if steps >= _LONG else []
+    looks = f"min_steps: {steps // 5}, every: {max(1, steps // 10)}"
+    rules += [f"- extrapolate: {{{looks}}}"] if steps >= _LONG else []
     prune = "\n      ".join(rules)
     return textwrap.dedent(f"""\
     # What may vary, and between which values. log: orders of magnitude count; when: only then; prior: most likely here.
@@ -74,8 +73,8 @@ def effect(wishes: Wishes) -> str:
     objective: {{metric: eval/reward, direction: maximize, reduce: last, smooth: 5}}
     # What must hold: how far the policy may be from where it began, in nats per token.
     constraints: ["kl/actor_ref <= {ranges.kl_limit}"]
-    # What ends a trial early: a KL on its way out, a reward that falls back, numbers that are none, and being among the
-    # worse ones when others have come as far.
+    # What ends a trial early: a KL on its way out, a reward that falls back, numbers that are none, and a curve that is
+    # not expected to reach the best one any more.
     prune:
       {prune}
     # What may be spent. gpu_hours and wall_clock (24h) are limits as well.
