@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import Target, finish, options, progress, spread
+from benchmarks.harness import Target, finish, parser, progress, spread
 
 PARALLEL = 4
 LAUNCHES = 3
@@ -181,8 +181,11 @@ def plain_ray_tune(directory: Path, trials: int, seed: int) -> float:
 
 def main() -> int:
     """Runs the benchmark."""
-    chosen = options(__doc__.splitlines()[0])
-    rounds, trials, many = (1, 20, 40) if chosen.quick else (2, 200, 2000)
+    command = parser(__doc__.splitlines()[0])
+    command.add_argument("--rounds", type=int, help="rounds against plain Ray Tune, ten minutes each (default 2)")
+    chosen = command.parse_args()
+    trials, many = (20, 40) if chosen.quick else (200, 2000)
+    rounds = chosen.rounds or (1 if chosen.quick else 2)
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_AIR_NEW_OUTPUT="0", TUNE_DISABLE_AUTO_CALLBACK_LOGGERS="1")
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
     import optuna
