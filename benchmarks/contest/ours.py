@@ -30,7 +30,7 @@ def default(steps: int) -> Pruners:
     return {
         "reward_collapse": {"drop": 0.5, "patience": 5},
         "not_finite": {},
-        "extrapolate": {"min_steps": steps // 5, "every": max(1, steps // 10)},
+        "extrapolate": {"min_steps": steps // 4, "every": max(1, steps // 8)},
     }
 
 

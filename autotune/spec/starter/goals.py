@@ -52,7 +52,7 @@ def effect(wishes: Wishes) -> str:
     rules = [f"- kl_ceiling: {{above: {ranges.kl_ceiling}, patience: 3}}"] if steps > 1 else []
     rules += ["- reward_collapse: {drop: 0.5, patience: 5}"] if steps >= _LONG else []
     rules += ["- not_finite"]
-    looks = f"min_steps: {steps // 5}, every: {max(1, steps // 10)}"
+    looks = f"min_steps: {steps // 4}, every: {max(1, steps // 8)}"
     rules += [f"- extrapolate: {{{looks}}}"] if steps >= _LONG else []
     prune = "\n      ".join(rules)
     return textwrap.dedent(f"""\
